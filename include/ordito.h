@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ordito, embedded in a program: load a model, open a session, run or generate. C11 and C++17.
+ *
+ * Conventions. A function that can fail returns bool and fills the caller's ord_error when it returns false; nothing
+ * is lost then, and the objects stay usable. create/load make an object, destroy frees it and accepts NULL; get/find
+ * borrow, valid while the owner lives. The library never prints, exits or aborts.
+ *
+ * Threads. A context and a model may be used from several threads; a session belongs to one thread at a time, but for
+ * ord_session_cancel. Destroy sessions before their model, models before their context.
+ */
+#ifndef ORDITO_H
+#define ORDITO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ordito_plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ORD_MUST_CHECK __attribute__((warn_unused_result))
+#define ORD_API __attribute__((visibility("default")))
+#else
+#define ORD_MUST_CHECK
+#define ORD_API
+#endif
+
+#define ORD_VERSION "0.1.0"
+
+/* Filled by the callee, owned by the caller; text is complete, with the place in front. Set struct_size (or use
+ * ORD_ERROR_INIT). */
+typedef struct ord_error {
+  uint32_t struct_size;
+  ord_status code;
+  uint32_t line, column; /* 0: no place in a file */
+  char file[256];        /* "": none */
+  char text[2048];
+} ord_error;
+#define ORD_ERROR_INIT \
+  { sizeof(ord_error), ORD_OK, 0, 0, {0}, {0} }
+
+typedef void (*ord_log_fn)(void *context, int level, const char *text); /* ORD_LOG_*; any thread */
+/* Work done of all; returning false cancels. */
+typedef bool (*ord_load_progress_fn)(void *context, const char *what, uint64_t done, uint64_t all);
+
+/* Text that a function made; free with ord_text_free. */
+ORD_API void ord_text_free(char *text);
+
+/* ------------------------------------------------------------------ context ----------------------------------- */
+typedef struct ord_context ord_context;
+
+typedef struct ord_context_options {
+  uint32_t struct_size;
+  int threads;                     /* 0: the cores; negative: an error */
+  const char *const *plugin;       /* files to load, in order */
+  uint32_t plugin_count;
+  bool no_default_plugins;         /* do not look into the folders */
+  ord_log_fn log;                  /* may be NULL */
+  void *log_context;
+} ord_context_options;
+
+/* Opens the CPU device and the plugins: the built-in reference, `plugin`, the folders of ORDITO_PLUGIN_PATH, and the
+ * folder ordito/plugins beside the library. Never the working directory. */
+ORD_API ORD_MUST_CHECK bool ord_context_create(const ord_context_options *options, ord_context **out, ord_error *err);
+ORD_API void ord_context_destroy(ord_context *context);
+ORD_API uint32_t ord_context_threads(const ord_context *context);
+/* Which kernels there are, per plugin, and which files were refused and why. */
+ORD_API ORD_MUST_CHECK bool ord_context_report_kernels(ord_context *context, bool json, char **out, ord_error *err);
+
+/* ------------------------------------------------------------------ model ------------------------------------- */
+typedef struct ord_model ord_model;
+
+typedef struct ord_model_options {
+  uint32_t struct_size;
+  const char *size;    /* one of the file's sizes; NULL: none */
+  int64_t context;     /* bounds caches and the token axis; 0: as the file says */
+  bool strict;         /* warnings are errors */
+  size_t byte_limit;   /* 0: 1 MiB */
+  uint32_t item_limit; /* 0: 65,536 */
+} ord_model_options;
+
+/* Reads a model file. With `out_messages`, all errors and warnings come back as text, each with its line and caret
+ * (also on success: warnings); free it. `*out` is NULL on failure. */
+ORD_API ORD_MUST_CHECK bool ord_model_load(ord_context *context, const char *file, const ord_model_options *options,
+                                           ord_model **out, char **out_messages, ord_error *err);
+/* As ord_model_load, from memory; `name` stands for the file in messages. */
+ORD_API ORD_MUST_CHECK bool ord_model_load_text(ord_context *context, const char *name, const char *text, size_t bytes,
+                                                const ord_model_options *options, ord_model **out,
+                                                char **out_messages, ord_error *err);
+ORD_API void ord_model_destroy(ord_model *model);
+ORD_API const char *ord_model_name(const ord_model *model); /* the full name, with the size */
+ORD_API int64_t ord_model_context(const ord_model *model);  /* the maximum of the token axis, 0: none */
+ORD_API int64_t ord_model_vocab(const ord_model *model);    /* width of the logits, 0: no generation */
+
+typedef struct ord_weight_options {
+  uint32_t struct_size;
+  const char *path;       /* a file or folder; NULL: NAME/ beside the model file, then ORDITO_MODELS */
+  bool random;            /* no file: random weights from `seed` */
+  uint64_t seed;
+  ord_load_progress_fn progress;
+  void *progress_context;
+} ord_weight_options;
+
+/* Opens and checks the weights. They are read when the first session is made. */
+ORD_API ORD_MUST_CHECK bool ord_model_open_weights(ord_model *model, const ord_weight_options *options,
+                                                   char **out_messages, ord_error *err);
+
+/* What maps where, missing, unused, wrong: the dry run. *out_faults: how many weights cannot be served. */
+ORD_API ORD_MUST_CHECK bool ord_model_report_weights(ord_model *model, const char *path, bool json, char **out,
+                                                     uint32_t *out_faults, ord_error *err);
+
+typedef enum { ORD_FILE_SAFETENSORS, ORD_FILE_CHECKPOINT } ord_file_kind;
+/* Writes the weights of `from` to `to`; the file is whole or absent. dtype: ORD_F32, ORD_F16, ORD_BF16, 0: as is. */
+ORD_API ORD_MUST_CHECK bool ord_model_convert(ord_model *model, const char *from, const char *to, ord_file_kind kind,
+                                              uint32_t dtype, ord_load_progress_fn progress, void *progress_context,
+                                              ord_error *err);
+
+/* ------------------------------------------------------------------ session ----------------------------------- */
+typedef struct ord_session ord_session;
+
+typedef struct ord_session_options {
+  uint32_t struct_size;
+  const char *const *pin; /* "SELECTOR=KERNEL[@PLUGIN]" */
+  uint32_t pin_count;
+  const char *const *disabled_pass;
+  uint32_t disabled_pass_count;
+  const char *const *output; /* outputs that are wanted; 0: all of a run, the logits of a generation */
+  uint32_t output_count;
+  const char *const *keep; /* layer paths of values to keep, read with ord_session_get */
+  uint32_t keep_count;
+  bool eager;              /* walk the plan, do not capture */
+  bool deny_fallback;      /* a node that only the reference serves is an error */
+  bool generates;          /* sample is appended to the logits; needed by ord_session_generate */
+  bool poison;             /* overwrite outputs before each run, to find readers of old ones */
+  ord_load_progress_fn progress;
+  void *progress_context;
+} ord_session_options;
+
+/* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis), packs the
+ * weights, captures. */
+ORD_API ORD_MUST_CHECK bool ord_session_create(ord_model *model, const ord_session_options *options, ord_session **out,
+                                               ord_error *err);
+ORD_API void ord_session_destroy(ord_session *session);
+
+/* A dense tensor, row-major. As an input it is copied; as an output it is borrowed until the next run, reset or
+ * destroy of the session. */
+typedef struct ord_tensor {
+  uint32_t struct_size, dtype, rank, reserved;
+  int64_t dim[ORD_RANK_MAX];
+  const void *data;
+  size_t bytes;
+} ord_tensor;
+
+/* Sets an input; takes effect with the next run and stays until it is set again. The shape must fit the model's, and
+ * the run-time dims of all inputs must agree, which the run checks. */
+ORD_API ORD_MUST_CHECK bool ord_session_set(ord_session *session, const char *input, const ord_tensor *tensor,
+                                            ord_error *err);
+/* One run. Caches grow by the rows' lengths. Past + new beyond a cache is an error before anything is launched. */
+ORD_API ORD_MUST_CHECK bool ord_session_run(ord_session *session, ord_error *err);
+/* An output, or a kept value by its path, of the last run. */
+ORD_API ORD_MUST_CHECK bool ord_session_get(ord_session *session, const char *name, ord_tensor *out, ord_error *err);
+/* Empties the caches. */
+ORD_API void ord_session_reset(ord_session *session);
+/* Asks a running call of another thread to stop at the next step (ORD_CANCELLED). The one call from other threads. */
+ORD_API void ord_session_cancel(ord_session *session);
+
+/* Names and shapes, for programs that do not know the model: "x f32 [batch, seq, 384]"; NULL past the end. */
+ORD_API const char *ord_session_input(const ord_session *session, uint32_t index);
+ORD_API const char *ord_session_output(const ord_session *session, uint32_t index);
+
+/* ------------------------------------------------------------------ generation -------------------------------- */
+typedef struct ord_generate_options {
+  uint32_t struct_size;
+  uint32_t max_tokens;
+  float temperature; /* 0: greedy; must be finite and not negative */
+  int32_t top_k;     /* 0: all */
+  float top_p;       /* 1: all; in (0, 1] */
+  uint64_t seed;
+  bool ignore_stop;  /* go on after a stop token */
+} ord_generate_options;
+#define ORD_GENERATE_INIT \
+  { sizeof(ord_generate_options), 128, 0.0f, 0, 1.0f, 0, false }
+
+/* One token and the text that it completes (may be empty), not terminated beyond `bytes`. Returning false ends the
+ * generation after this token; that is no error. */
+typedef bool (*ord_token_fn)(void *context, int32_t id, const char *text, size_t bytes);
+
+typedef enum { ORD_ENDED_LIMIT, ORD_ENDED_STOP, ORD_ENDED_CALLER } ord_ended;
+typedef struct ord_generate_result {
+  uint32_t struct_size;
+  ord_ended ended;
+  uint32_t prompt_count, token_count;
+  uint64_t prefill_ns, decode_ns;
+} ord_generate_result;
+
+/* Token ids of a text with the tokens around it; free with ord_ids_free. */
+ORD_API ORD_MUST_CHECK bool ord_model_encode(const ord_model *model, const char *text, size_t bytes, int32_t **out,
+                                             size_t *out_count, ord_error *err);
+ORD_API void ord_ids_free(int32_t *ids);
+
+/* Goes on from what the caches hold (batch 1). An empty prompt in an empty session starts from the model's start
+ * token (its `before`), or is an error where it has none. Prompt + max_tokens beyond the context is an error before
+ * anything is launched, with needed and available. */
+ORD_API ORD_MUST_CHECK bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t prompt_count,
+                                                 const ord_generate_options *options, ord_token_fn token_fn,
+                                                 void *context, ord_generate_result *result, ord_error *err);
+
+/* ------------------------------------------------------------------ reports ----------------------------------- */
+typedef struct ord_show_options {
+  uint32_t struct_size;
+  bool json;
+  bool passes; /* what each pass did */
+  bool plan;   /* steps, kernels, memory */
+  const char *parameters; /* a layer path whose parameters are summed; NULL: all parts */
+  const ord_session_options *session; /* pins, passes, outputs; may be NULL */
+} ord_show_options;
+/* The resolved model: dims, ops, shapes, parameters per part. Needs no weights. */
+ORD_API ORD_MUST_CHECK bool ord_model_report_show(ord_model *model, const ord_show_options *options, char **out,
+                                                  ord_error *err);
+/* Kernel, plugin and variant per node, with each loser's reason. */
+ORD_API ORD_MUST_CHECK bool ord_session_report_explain(ord_session *session, bool json, char **out, ord_error *err);
+
+/* Memory by kind, in bytes. */
+typedef struct ord_memory_report {
+  uint32_t struct_size;
+  uint64_t weights, packed, cache, arena, worker, captures, peak;
+} ord_memory_report;
+ORD_API void ord_session_memory(const ord_session *session, ord_memory_report *out);
+
+/* One run as bench needs it: `eager` chooses the walk; step times are added per step of the plan for this length. */
+typedef struct ord_timing {
+  uint32_t struct_size;
+  bool eager;
+  uint64_t run_ns; /* out: wall time of the run */
+} ord_timing;
+ORD_API ORD_MUST_CHECK bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err);
+/* Time by step since the session was made or ord_session_times_reset: label, op, kernel; NULL past the end. */
+typedef struct ord_step_time {
+  const char *path, *op, *kernel;
+  uint64_t ns, runs;
+} ord_step_time;
+ORD_API ORD_MUST_CHECK bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_time *out);
+ORD_API void ord_session_times_reset(ord_session *session);
+
+/* The op table of docs/model_format.md. */
+ORD_API ORD_MUST_CHECK bool ord_report_ops(char **out, ord_error *err);
+
+/* The conformance cases of every op that a plugin file claims, in this process: text or JSON, one row a case. `row`:
+ * only this one (NULL: all). *out_failed counts the failing rows. */
+ORD_API ORD_MUST_CHECK bool ord_kernel_test(const char *file, const char *row, bool json, char **out,
+                                            uint32_t *out_failed, ord_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device: where memory lives and how a plan is run. One table of functions per kind; the CPU's is in device_cpu.c.
+ * A capture resolves a plan against the memory of one session; it is immutable, so that a replay is a walk without
+ * allocation, lock or name lookup. Eager runs walk the same plan with the same kernels and chunks, without a capture.
+ */
+#ifndef ORDITO_RUNTIME_DEVICE_H
+#define ORDITO_RUNTIME_DEVICE_H
+
+#include <stdatomic.h>
+
+#include "runtime/plan.h"
+
+/* The memory that a session gives to a run. Addresses stay fixed for the life of its captures. */
+typedef struct ord_memory {
+  void *arena;        /* at least plan->arena_bytes, 64-byte aligned */
+  void *const *cache; /* [2 * caches] */
+  int32_t *past;      /* [batch] */
+  int64_t *extent;    /* [plan->extent_count] */
+  void *worker;       /* threads * worker_stride bytes, 64-byte aligned */
+  size_t worker_stride;
+} ord_memory;
+
+typedef struct ord_run_options {
+  const atomic_bool *cancel;  /* checked between steps; NULL: none */
+  uint64_t *step_ns;          /* [step_count]: adds each step's wall time; NULL: no timing */
+} ord_run_options;
+
+typedef struct ord_capture ord_capture;
+typedef struct ord_device ord_device;
+
+typedef struct ord_device_table {
+  const char *name;
+  /* 64-byte aligned memory, or NULL. zeroed: all bytes 0. */
+  void *(*allocate)(ord_device *device, size_t bytes, bool zeroed);
+  void (*release)(ord_device *device, void *memory);
+  bool (*capture)(ord_device *device, const ord_plan *plan, const ord_memory *memory, ord_capture **out,
+                  ord_error *err);
+  /* Runs the captured steps. Fails with ORD_CANCELLED, or with the text of the kernel that failed. */
+  bool (*replay)(ord_device *device, const ord_capture *capture, const ord_run_options *options, ord_error *err);
+  bool (*run_eager)(ord_device *device, const ord_plan *plan, const ord_memory *memory, const ord_run_options *options,
+                    ord_error *err);
+  void (*capture_destroy)(ord_capture *capture); /* accepts NULL */
+  size_t (*capture_bytes)(const ord_capture *capture);
+  void (*destroy)(ord_device *device);
+} ord_device_table;
+
+struct ord_device {
+  const ord_device_table *table;
+  ord_device_info info;
+  ord_pool *pool; /* CPU: owned */
+};
+
+/* threads as in ord_pool_create. `out` is destroyed with out->table->destroy. */
+ORD_MUST_CHECK bool ord_device_cpu_create(int threads, ord_device **out, bool *out_oversubscribed, ord_error *err);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A growing text for reports and messages, and the search for the nearest name. Out of memory is remembered and told
+ * once, at the end, so that callers need not check each append.
+ */
+#ifndef ORDITO_RUNTIME_TEXT_H
+#define ORDITO_RUNTIME_TEXT_H
+
+#include <stddef.h>
+
+#include "runtime/error.h"
+
+typedef struct ord_text {
+  char *bytes; /* always terminated once something was appended */
+  size_t length, capacity;
+  bool failed; /* an append ran out of memory; what is there is cut */
+} ord_text;
+
+void ord_text_add(ord_text *text, const char *format, ...) ORD_PRINTF(2, 3);
+void ord_text_add_n(ord_text *text, const char *bytes, size_t length);
+
+/* Appends a JSON string with quotes and escapes; bytes that are not UTF-8 become U+FFFD. */
+void ord_text_add_json(ord_text *text, const char *string);
+
+void ord_text_finish(ord_text *text);
+
+/* The candidate nearest to `name` by edit distance (a transposition counts one), or NULL if none is near enough to
+ * be worth a "did you mean". `candidate` may hold NULLs, which are skipped. */
+const char *ord_nearest_name(const char *name, const char *const *candidate, size_t count);
+
+#endif
