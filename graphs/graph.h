@@ -59,7 +59,8 @@ typedef enum {
 
 typedef struct ord_value {
   ord_value_kind kind;
-  uint32_t index;    /* INPUT: graph->input; WEIGHT: graph->weight; RESULT: the node that makes it */
+  uint32_t index;    /* INPUT: graph->input; WEIGHT: graph->weight; RESULT: the node that makes it, ORD_NONE: none
+                        (nobody needs it, or its parts are views that their makers fill) */
   const char *name;  /* as bound in the file */
   const char *path;  /* of the op that made it with the value's name, "layer.3.self_attention.q"; else the name */
   uint32_t line;     /* where the file binds it */
@@ -72,7 +73,8 @@ typedef struct ord_value {
   int64_t stride[ORD_RANK_MAX]; /* elements, of the plan's maximum */
 } ord_value;
 
-/* A weight that a pass fused out of several: a value of kind WEIGHT whose rows are these, in order. */
+/* A weight that a pass fused out of several: a value of kind WEIGHT whose rows are these, in order. Its `index` is that
+ * of the first part. */
 typedef struct ord_fused_weight {
   uint32_t value;
   const uint32_t *part; /* indices of graph->weight */
@@ -92,7 +94,7 @@ typedef struct ord_graph_node {
   const ord_op *op;
   uint32_t *in; /* values, one per slot (a list slot's entries one after the other); ORD_NONE: absent */
   uint32_t in_count;
-  uint32_t *out; /* values; ORD_NONE: dropped */
+  uint32_t *out; /* values; of a result that the file drops too: a value that nobody reads */
   uint32_t out_count;
   ord_attr *attr; /* resolved; an absent number operand of add, sub, mul: attribute "number" */
   uint32_t attr_count;
@@ -131,6 +133,7 @@ typedef struct ord_graph {
   uint32_t output_count, output_capacity;
   bool is_bound;
   int64_t *bound; /* [run_dim_count] in a bound graph: the maximum of each run-time dim */
+  bool shares_memory; /* values that are never needed together may lie in the same memory (plan_memory.c) */
 } ord_graph;
 
 ORD_MUST_CHECK bool ord_graph_create(ord_graph **out, ord_error *err);
@@ -163,7 +166,8 @@ typedef struct ord_node_spec {
 } ord_node_spec;
 
 /* Runs the shape rule and appends the node and its results; copies what the spec points to. out_value [out_count]
- * receives the values. False after a fault was reported (err untouched, if report is set) or when out of memory. */
+ * receives the values (ORD_NONE for a dropped optional result). Also notes the shapes of the cache that it names.
+ * False after a fault was reported (err untouched, if report is set) or when out of memory. */
 ORD_MUST_CHECK bool ord_graph_add_node(ord_graph *graph, const ord_node_spec *spec, uint32_t *out_value,
                                        ord_error *err);
 
@@ -180,8 +184,8 @@ void ord_graph_print_shape(ord_text *text, const ord_graph *graph, uint32_t valu
 ORD_MUST_CHECK bool ord_graph_append_sample(const ord_graph *graph, const char *logits, ord_graph **out,
                                             ord_error *err);
 
-/* How many numbers the weights hold whose readers' paths lie in `prefix` ("" = all; whole components only). Each
- * weight counts once. */
+/* How many numbers the weights hold whose readers' paths lie in `prefix` ("" = all; whole components only; a component
+ * "*" is any one). Each weight counts once. */
 int64_t ord_graph_parameter_count(const ord_graph *graph, const char *prefix);
 
 #endif

@@ -14,7 +14,6 @@ typedef struct ord_lower_options {
   ord_weight_store *store; /* NULL only if the graph has no weights or `dry` is set */
   ord_pool *pool;          /* packs weights */
   bool dry;                /* choose and place, but read no weight and prepare no kernel: for show, explain, check */
-  bool plan_memory;        /* false: every value has its own memory (the memory pass is disabled) */
   ord_log_fn log;          /* a line per op that fell to the reference; may be NULL */
   void *log_context;
 } ord_lower_options;

@@ -63,14 +63,22 @@ ORD_MUST_CHECK bool ord_passes_run(const ord_graph *graph, const ord_pass_option
 /* The graph as text, a line per node: path, op, operands with shapes and strides, epilogues. */
 void ord_graph_print(ord_text *text, const ord_graph *graph);
 
-/* The ABI's picture of a node of a bound graph (describe.c): what kernels are asked. Lives in `arena`. `served` cuts
- * the epilogue list to its first items (UINT32_MAX: all). The place of each operand goes to *out_value (the value it
- * stands for) or the cache, past or extent it is; for lowering. */
-typedef enum { ORD_IS_VALUE, ORD_IS_ABSENT, ORD_IS_CACHE_K, ORD_IS_CACHE_V, ORD_IS_PAST, ORD_IS_EXTENT, ORD_IS_SCALE } ord_operand_is;
+/* The ABI's picture of a node of a bound graph (describe.c): what kernels are asked. Lives in `arena` and points to
+ * nothing of the graph, but for the sizes of `operand`. What each operand of the picture stands for goes to `operand`,
+ * for lowering. */
+typedef enum {
+  ORD_IS_VALUE,
+  ORD_IS_ABSENT,
+  ORD_IS_CACHE_K,
+  ORD_IS_CACHE_V,
+  ORD_IS_PAST,
+  ORD_IS_EXTENT,
+  ORD_IS_SCALE
+} ord_operand_is;
 typedef struct ord_described_operand {
   ord_operand_is is;
-  uint32_t value; /* IS_VALUE, IS_SCALE: the value */
-  ord_size extent; /* IS_EXTENT */
+  uint32_t value;       /* IS_VALUE: the value; IS_SCALE: the weight that is scaled */
+  const ord_size *size; /* [rank] of the operand; IS_EXTENT: [1], what it holds */
 } ord_described_operand;
 typedef struct ord_described {
   ord_node node;

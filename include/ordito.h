@@ -45,8 +45,8 @@ typedef struct ord_error {
   { sizeof(ord_error), ORD_OK, 0, 0, {0}, {0} }
 
 typedef void (*ord_log_fn)(void *context, int level, const char *text); /* ORD_LOG_*; any thread */
-/* Work done of all; returning false cancels. */
-typedef bool (*ord_load_progress_fn)(void *context, const char *what, uint64_t done, uint64_t all);
+/* Bytes done of all; returning false cancels (ORD_CANCELLED). */
+typedef bool (*ord_progress_fn)(void *context, uint64_t done, uint64_t all);
 
 /* Text that a function made; free with ord_text_free. */
 ORD_API void ord_text_free(char *text);
@@ -102,7 +102,7 @@ typedef struct ord_weight_options {
   const char *path;       /* a file or folder; NULL: NAME/ beside the model file, then ORDITO_MODELS */
   bool random;            /* no file: random weights from `seed` */
   uint64_t seed;
-  ord_load_progress_fn progress;
+  ord_progress_fn progress;
   void *progress_context;
 } ord_weight_options;
 
@@ -117,7 +117,7 @@ ORD_API ORD_MUST_CHECK bool ord_model_report_weights(ord_model *model, const cha
 typedef enum { ORD_FILE_SAFETENSORS, ORD_FILE_CHECKPOINT } ord_file_kind;
 /* Writes the weights of `from` to `to`; the file is whole or absent. dtype: ORD_F32, ORD_F16, ORD_BF16, 0: as is. */
 ORD_API ORD_MUST_CHECK bool ord_model_convert(ord_model *model, const char *from, const char *to, ord_file_kind kind,
-                                              uint32_t dtype, ord_load_progress_fn progress, void *progress_context,
+                                              uint32_t dtype, ord_progress_fn progress, void *progress_context,
                                               ord_error *err);
 
 /* ------------------------------------------------------------------ session ----------------------------------- */
@@ -137,7 +137,7 @@ typedef struct ord_session_options {
   bool deny_fallback;      /* a node that only the reference serves is an error */
   bool generates;          /* sample is appended to the logits; needed by ord_session_generate */
   bool poison;             /* overwrite outputs before each run, to find readers of old ones */
-  ord_load_progress_fn progress;
+  ord_progress_fn progress;
   void *progress_context;
 } ord_session_options;
 
@@ -160,12 +160,17 @@ typedef struct ord_tensor {
  * the run-time dims of all inputs must agree, which the run checks. */
 ORD_API ORD_MUST_CHECK bool ord_session_set(ord_session *session, const char *input, const ord_tensor *tensor,
                                             ord_error *err);
+/* Sets the input with `fill: tokens` to ids [rows, count], whatever its name. */
+ORD_API ORD_MUST_CHECK bool ord_session_set_tokens(ord_session *session, const int32_t *id, int64_t rows, int64_t count,
+                                                   ord_error *err);
 /* One run. Caches grow by the rows' lengths. Past + new beyond a cache is an error before anything is launched. */
 ORD_API ORD_MUST_CHECK bool ord_session_run(ord_session *session, ord_error *err);
 /* An output, or a kept value by its path, of the last run. */
 ORD_API ORD_MUST_CHECK bool ord_session_get(ord_session *session, const char *name, ord_tensor *out, ord_error *err);
 /* Empties the caches. */
 ORD_API void ord_session_reset(ord_session *session);
+/* Keeps the first `tokens` tokens of each row in the caches and forgets the rest. A row that holds fewer keeps them. */
+ORD_API void ord_session_rewind(ord_session *session, int64_t tokens);
 /* Asks a running call of another thread to stop at the next step (ORD_CANCELLED). The one call from other threads. */
 ORD_API void ord_session_cancel(ord_session *session);
 
@@ -222,8 +227,10 @@ typedef struct ord_show_options {
 /* The resolved model: dims, ops, shapes, parameters per part. Needs no weights. */
 ORD_API ORD_MUST_CHECK bool ord_model_report_show(ord_model *model, const ord_show_options *options, char **out,
                                                   ord_error *err);
-/* Kernel, plugin and variant per node, with each loser's reason. */
-ORD_API ORD_MUST_CHECK bool ord_session_report_explain(ord_session *session, bool json, char **out, ord_error *err);
+/* Kernel, plugin and variant per node of the plans that a session with these options would have, with each loser's
+ * reason. Weights that are not open count as f32. */
+ORD_API ORD_MUST_CHECK bool ord_model_report_explain(ord_model *model, const ord_session_options *options, bool json,
+                                                     char **out, ord_error *err);
 
 /* Memory by kind, in bytes. */
 typedef struct ord_memory_report {
@@ -236,6 +243,7 @@ ORD_API void ord_session_memory(const ord_session *session, ord_memory_report *o
 typedef struct ord_timing {
   uint32_t struct_size;
   bool eager;
+  bool by_step;    /* add each step's time to what ord_session_step_time tells */
   uint64_t run_ns; /* out: wall time of the run */
 } ord_timing;
 ORD_API ORD_MUST_CHECK bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err);
@@ -250,9 +258,18 @@ ORD_API void ord_session_times_reset(ord_session *session);
 /* The op table of docs/model_format.md. */
 ORD_API ORD_MUST_CHECK bool ord_report_ops(char **out, ord_error *err);
 
-/* The conformance cases of every op that a plugin file claims, in this process: text or JSON, one row a case. `row`:
- * only this one (NULL: all). *out_failed counts the failing rows. */
-ORD_API ORD_MUST_CHECK bool ord_kernel_test(const char *file, const char *row, bool json, char **out,
+/* Told before each row of a kernel test, so that a crash can be put down to its row. */
+typedef void (*ord_row_fn)(void *context, const char *row);
+typedef struct ord_kernel_test_options {
+  uint32_t struct_size;
+  const char *row; /* only this row, as the report names it; NULL: all */
+  bool json;
+  ord_row_fn row_fn; /* may be NULL */
+  void *row_context;
+} ord_kernel_test_options;
+/* Runs the conformance cases of every op that a plugin file claims, in this process: a plugin that crashes takes it
+ * along. *out_failed counts the failing rows. */
+ORD_API ORD_MUST_CHECK bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, char **out,
                                             uint32_t *out_failed, ord_error *err);
 
 #ifdef __cplusplus

@@ -71,6 +71,9 @@ uint32_t ord_description_order(const ord_description *description, const char *c
 /* Is the tensor of this name one that checkpoint.ignore covers? */
 bool ord_description_ignores(const ord_description *description, const char *tensor);
 
+/* message.c: all entries as text, each with its line of the source and a caret, and how many errors were not kept. */
+void ord_diagnostics_print(const ord_diagnostics *list, ord_text *text);
+
 /* build.c: the op graph. Warnings and faults go to `list`; false if there was an error. */
 ORD_MUST_CHECK bool ord_graph_build(const ord_description *description, ord_diagnostics *list, ord_graph **out);
 

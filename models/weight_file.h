@@ -10,12 +10,15 @@
 #include "models/description.h"
 #include "runtime/weights.h"
 
+#define ORD_FILE_RANK_MAX 8
+
 /* A tensor of a file: a dense row-major block. */
 typedef struct ord_file_tensor {
   const char *name;
-  ord_dtype dtype;
+  const char *type_name; /* as the file writes it, "BF16", "F64" */
+  ord_dtype dtype;       /* 0: a type that is listed but never read as a weight */
   uint32_t rank;
-  int64_t dim[8];
+  int64_t dim[ORD_FILE_RANK_MAX];
   uint32_t file;   /* which file (shard) */
   uint64_t offset; /* bytes in it */
   uint64_t bytes;
@@ -27,7 +30,7 @@ typedef struct ord_weight_file ord_weight_file;
 
 /* Opens a file, a shard index (*.index.json) or a folder that holds exactly one of model.safetensors,
  * model.safetensors.index.json, *.gguf, *.bin. A checkpoint needs the description (its order) and the graph (its
- * shapes). */
+ * shapes); its tensors are NAME, then all NAME.adam_m, then all NAME.adam_v. Both may be NULL for other files. */
 ORD_MUST_CHECK bool ord_weight_file_open(const char *path, const ord_description *description, const ord_graph *graph,
                                          ord_weight_file **out, ord_error *err);
 void ord_weight_file_close(ord_weight_file *file);
@@ -51,15 +54,18 @@ typedef struct ord_mapping_row {
   uint32_t weight; /* ORD_NONE for UNUSED and IGNORED */
   uint32_t tensor; /* ORD_NONE for MISSING */
   const char *text; /* the fault with found, wanted and the closest match; NULL for MAPS */
+  uint32_t place;   /* where in the text of a fault "line N" begins: a message writes FILE:N there */
 } ord_mapping_row;
 typedef struct ord_mapping {
   ord_arena arena;
   ord_mapping_row *row;
   uint32_t row_count;
   uint32_t fault_count; /* missing, wrong shape, wrong dtype */
+  const char *note;     /* what all missing names have in common, a prefix; NULL: nothing */
 } ord_mapping;
 
-/* Fills `mapping` (zeroed by the caller, freed with ord_mapping_finish); faults are rows, not failures. Overlapping
+/* Fills `mapping` (zeroed by the caller, freed with ord_mapping_finish); faults are rows, not failures. A NULL
+ * description ignores no tensor. Adam moments of a tensor that is read count as IGNORED. Overlapping
  * slices and holes become `weight-hole` warnings, unused tensors `unused-tensor` warnings, in `list` (may be NULL). */
 ORD_MUST_CHECK bool ord_mapping_make(const ord_weight_file *file, const ord_description *description,
                                      const ord_graph *graph, ord_mapping *mapping, ord_diagnostics *list,

@@ -16,12 +16,14 @@ enum {
   ORD_SLOT_LIST = 2,   /* takes a list of one or more; only as the last slot */
   ORD_SLOT_NUMBER = 4, /* an entry may be a plain number (add, sub, mul) */
   ORD_SLOT_MATRIX = 8, /* a weight here must name its axes in and out */
-  ORD_SLOT_TABLE = 16  /* rows are looked up; a weight here may name its axes: rows = out */
+  ORD_SLOT_TABLE = 16, /* rows are looked up (along attribute `axis`, else the first); named axes: rows = out */
+  ORD_SLOT_INDEX = 32  /* i32 that name rows of the table slot, plus attribute `offset`; checked before a run */
 };
 typedef struct ord_slot {
   const char *name;
   uint32_t flags;
   uint32_t entries; /* of a list with a fixed number of entries (add: 2); 0: any number */
+  const char *shape; /* as the op table prints it behind the name, "i32 [b]"; NULL: nothing */
 } ord_slot;
 
 /* ---- attributes --------------------------------------------------------------------------------------------- */
@@ -85,6 +87,7 @@ struct ord_infer {
   ord_size cache_length; /* with has_cache */
   uint32_t result_count; /* results asked for */
   ord_infer_result *result;
+  bool out_of_memory; /* set with the fault that it causes */
 
   /* Set by the caller; tells one fault. `slot_or_attr`: the name of the slot or attribute whose value the message
    * points at, `entry` its number in a list; NULL: the op itself. `text` is complete but for the place. */
@@ -102,8 +105,18 @@ const ord_attr *ord_infer_attr(const ord_infer *infer, const char *name);
 bool ord_infer_set_int(ord_infer *infer, const char *name, int64_t value);
 bool ord_infer_set_number(ord_infer *infer, const char *name, double value);
 bool ord_infer_set_ints(ord_infer *infer, const char *name, const int64_t *ints, uint32_t count);
-/* Counts an axis from 0 or from the end; tells a fault if it lies outside `rank`. */
+/* Counts an axis from 0 or from the end; tells a fault if it lies outside `rank`, else sets the attribute to it, so
+ * that kernels and views see 0 .. rank - 1. */
 bool ord_infer_axis(ord_infer *infer, const char *attr, uint32_t rank, uint32_t *out);
+/* Tells the fault that a size operation gave; true if it gave none. */
+bool ord_infer_size(ord_infer *infer, ord_size_status status);
+bool ord_infer_fail_memory(ord_infer *infer);
+
+/* The number of an operand in its slot: 0, or its place in a list. */
+uint32_t ord_infer_entry(const ord_infer *infer, const ord_infer_operand *operand);
+
+/* An attribute of a list by name; NULL if it is not there. */
+const ord_attr *ord_attr_find(const ord_attr *attr, uint32_t count, const char *name);
 
 /* ---- views: ops that only look at their input in another way ------------------------------------------------- */
 /* Dims and strides of the plan's maximum, strides in elements. Rank and dims of the result are given; the op fills
@@ -114,6 +127,8 @@ typedef struct ord_view_request {
   uint32_t in_rank, out_rank, which; /* which: number of the result (split) */
   const int64_t *in_dim, *in_stride, *out_dim;
   const bool *in_runs, *out_runs; /* per axis: a run-time size, so that `dim` is only its maximum */
+  const ord_size *in_size, *out_size; /* per axis, in run-time dims; NULL: not known, then a reshape with several
+                                         run-time axes is no view */
   int64_t out_stride[ORD_RANK_MAX];
   int64_t out_offset; /* elements */
 } ord_view_request;
@@ -176,6 +191,9 @@ struct ord_op {
   const ord_kernel *reference;               /* slow, complete, obvious; sees only ordito_plugin.h */
   const ord_case *cases;                     /* ended by {NULL, NULL} */
 };
+
+/* The op table of docs/model_format.md as markdown (op_table.c); false when out of memory. */
+ORD_MUST_CHECK bool ord_op_table_print(ord_text *text);
 
 uint32_t ord_op_count(void);
 const ord_op *ord_op_get(uint32_t index);

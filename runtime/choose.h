@@ -46,7 +46,9 @@ ORD_MUST_CHECK bool ord_pin_parse(ord_arena *arena, const char *text, ord_pin *o
 /* Does the pin select a node of this op that carries these layer paths? */
 bool ord_pin_matches(const ord_pin *pin, const char *op, const char *const *path, uint32_t path_count);
 
-/* Chooses for one node, whose layer paths are given (a fused node carries several). The result lives in `arena`.
+/* Chooses for one node, whose layer paths are given (a fused node carries several). The result lives in `arena`. Of
+ * several pins that select the node the last one counts. A kernel that would fuse only some of the node's epilogue
+ * items loses to one that fuses all (answer.epilogue_served tells).
  * Fails with ORD_UNSUPPORTED if the pinned kernel refuses (its reason), or if nobody serves (each one's reason). */
 ORD_MUST_CHECK bool ord_choose(const ord_chooser *chooser, const ord_node *node, const char *const *path,
                                uint32_t path_count, ord_arena *arena, ord_choice *out, ord_error *err);

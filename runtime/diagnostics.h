@@ -15,6 +15,7 @@ typedef struct ord_diagnostic {
   const char *warning; /* NULL: an error; else the warning's name, "unused-dim" */
   uint32_t line, column; /* 1-based; 0: no place */
   const char *text;      /* "what is wrong; found; wanted (in path)", without the place */
+  uint32_t order;        /* of appending; keeps sorting stable */
 } ord_diagnostic;
 
 typedef struct ord_diagnostics {
@@ -41,7 +42,8 @@ void ord_diagnose_warning(ord_diagnostics *list, const char *name, uint32_t line
 /* Sorts by place; errors and warnings mixed. Entries without a place stay last. Stable. */
 void ord_diagnostics_sort(ord_diagnostics *list);
 
-/* The first error as an ord_error: "file:line:col: text", code ORD_INVALID (or ORD_NO_MEMORY). Returns false. */
+/* The first error, or where there is none the first warning, as an ord_error: "file:line:col: text", code ORD_INVALID
+ * (or ORD_NO_MEMORY). Returns false. */
 bool ord_diagnostics_fail(const ord_diagnostics *list, ord_error *err);
 
 #endif

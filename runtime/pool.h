@@ -11,6 +11,9 @@
 
 typedef struct ord_pool ord_pool;
 
+/* The cores that this process may use (its affinity counts), at least 1. */
+uint32_t ord_pool_cores(void);
+
 /* Computes one chunk. `worker` is 0 .. ord_pool_threads - 1, unique among the threads of the phase. Returns false to
  * make ord_pool_phase return false; chunks that have not begun are then skipped. */
 typedef bool (*ord_pool_chunk_fn)(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker);

@@ -17,6 +17,7 @@ typedef struct ord_text {
 } ord_text;
 
 void ord_text_add(ord_text *text, const char *format, ...) ORD_PRINTF(2, 3);
+void ord_text_add_list(ord_text *text, const char *format, va_list arguments) ORD_PRINTF(2, 0);
 void ord_text_add_n(ord_text *text, const char *bytes, size_t length);
 
 /* Appends a JSON string with quotes and escapes; bytes that are not UTF-8 become U+FFFD. */

@@ -36,9 +36,6 @@ typedef struct ord_weight_usage {
   size_t original_bytes, packed_bytes, peak_bytes;
 } ord_weight_usage;
 
-/* Progress of loading: bytes done of all. Returning false cancels the load (ORD_CANCELLED). */
-typedef bool (*ord_progress_fn)(void *context, uint64_t done, uint64_t all);
-
 /* Takes the source over, also on failure. Calls are serialised by the store's own lock. */
 ORD_MUST_CHECK bool ord_weight_store_create(ord_weight_source source, ord_weight_store **out, ord_error *err);
 void ord_weight_store_destroy(ord_weight_store *store);

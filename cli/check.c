@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ordito check MODEL.yaml ..: every fault and warning of the files, no weights, no kernel.
+ */
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+static int check_one(const cli_request *request, ord_context *context, const char *file) {
+  cli_request one = *request;
+  ord_model *model = NULL;
+  one.positional[0] = file;
+  const int code = cli_load_model(&one, context, &model);
+  if (code == CLI_OK) printf("%s: %s is right\n", file, ord_model_name(model));
+  ord_model_destroy(model);
+  return code;
+}
+
+int cli_check(const cli_request *request) {
+  ord_context *context = NULL;
+  int code = cli_open_context(request, &context);
+  for (int i = 0; code != CLI_MACHINE && context && i < request->positional_count; i++) {
+    const int one = check_one(request, context, request->positional[i]);
+    if (one != CLI_OK) code = one;
+  }
+  ord_context_destroy(context);
+  const int flushed = cli_flush();
+  return code != CLI_OK ? code : flushed;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command: one file per verb, one table of verbs (verbs.def), one table of options (options.def). Uses
+ * include/ordito.h and libc alone, so it proves the public API. Data goes to stdout, words about it to stderr.
+ */
+#ifndef ORDITO_CLI_CLI_H
+#define ORDITO_CLI_CLI_H
+
+#include "ordito.h"
+
+/* Exit codes. */
+enum {
+  CLI_OK = 0,
+  CLI_WRONG = 1,       /* the model or the data is wrong */
+  CLI_USAGE = 2,       /* the command line is wrong */
+  CLI_UNSUPPORTED = 3, /* no device or kernel can serve */
+  CLI_MACHINE = 4,     /* memory, disk */
+  CLI_INTERRUPTED = 130
+};
+
+/* A list that an option may add to several times. */
+typedef struct cli_list {
+  const char **item;
+  uint32_t count;
+} cli_list;
+
+/* Everything that the options of options.def can say, with their defaults. */
+typedef struct cli_request {
+  const char *positional[3];
+  int positional_count;
+#define OPTION_FLAG(name, field, group, help) bool field;
+#define OPTION_TEXT(name, field, group, value, help) const char *field;
+#define OPTION_LIST(name, field, group, value, help) cli_list field;
+#define OPTION_INT(name, field, group, value, low, high, unset, help) int64_t field;
+#define OPTION_REAL(name, field, group, value, unset, help) double field;
+#include "cli/options.def"
+} cli_request;
+
+/* Groups of options; a verb takes some of them. */
+enum {
+  CLI_MODEL = 1,     /* --size, --context, --strict */
+  CLI_WEIGHTS = 2,   /* --weights, --random-weights */
+  CLI_CONTEXT = 4,   /* --threads, --plugin */
+  CLI_SESSION = 8,   /* --kernel, --disable-pass, --eager, --fallback */
+  CLI_JSON = 16,
+  CLI_GENERATE = 32,
+  CLI_SHOW = 64,
+  CLI_RUN = 128,
+  CLI_CONVERT = 256,
+  CLI_BENCH = 512,
+  CLI_TEST = 1024
+};
+
+typedef struct cli_verb {
+  const char *name, *arguments, *about;
+  uint32_t groups;
+  int least, most; /* positional arguments */
+  int (*run)(const cli_request *request);
+} cli_verb;
+
+#define VERB(name, function, arguments, groups, least, most, about) int cli_##function(const cli_request *request);
+#include "cli/verbs.def"
+
+/* options.c. False after a message on stderr. */
+bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *out);
+void cli_request_finish(cli_request *request);
+void cli_print_options(const cli_verb *verb);
+
+/* shared.c: what most verbs begin with. Each returns an exit code, CLI_OK to go on; the message is on stderr. */
+int cli_fail(const ord_error *err);
+int cli_open_context(const cli_request *request, ord_context **out);
+int cli_load_model(const cli_request *request, ord_context *context, ord_model **out);
+int cli_open_weights(const cli_request *request, ord_model *model);
+void cli_session_options(const cli_request *request, ord_session_options *out);
+/* From the model file's name to a session: fills all three; free with cli_close in any case. */
+typedef struct cli_stage {
+  ord_context *context;
+  ord_model *model;
+  ord_session *session;
+} cli_stage;
+int cli_open_model(const cli_request *request, cli_stage *out);
+int cli_open_session(const cli_request *request, bool generates, cli_stage *out);
+void cli_close(cli_stage *stage);
+/* Prints a report and frees it; tells a full disk. */
+int cli_print(char *report);
+/* Flushes stdout; CLI_MACHINE with a message if what was written did not arrive. */
+int cli_flush(void);
+/* Ctrl-C cancels this session from now on (NULL: ends the program again). */
+void cli_cancel_on_interrupt(ord_session *session);
+bool cli_is_terminal(int descriptor);
+
+#endif

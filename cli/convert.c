@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ordito convert MODEL.yaml FILE --to FILE [--dtype bf16]
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct {
+  const char *name;
+  uint32_t dtype;
+} dtypes[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}};
+
+static bool find_dtype(const char *name, uint32_t *out) {
+  *out = 0;
+  if (!name) return true;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    if (strcmp(dtypes[i].name, name) == 0) *out = dtypes[i].dtype;
+  if (*out) return true;
+  fprintf(stderr, "ordito: --dtype: found '%s'; wanted f32, f16 or bf16\n", name);
+  return false;
+}
+
+static bool find_kind(const char *to, ord_file_kind *out) {
+  const char *dot = to ? strrchr(to, '.') : NULL;
+  if (dot && strcmp(dot, ".safetensors") == 0) *out = ORD_FILE_SAFETENSORS;
+  else if (dot && strcmp(dot, ".bin") == 0) *out = ORD_FILE_CHECKPOINT;
+  else {
+    fprintf(stderr, "ordito: --to: found '%s'; wanted a name that ends in .safetensors, or .bin for a checkpoint\n",
+            to ? to : "nothing");
+    return false;
+  }
+  return true;
+}
+
+int cli_convert(const cli_request *request) {
+  cli_stage stage;
+  ord_error err = ORD_ERROR_INIT;
+  uint32_t dtype = 0;
+  ord_file_kind kind = ORD_FILE_SAFETENSORS;
+  if (!find_dtype(request->dtype, &dtype) || !find_kind(request->to, &kind)) return CLI_USAGE;
+  int code = cli_open_model(request, &stage);
+  if (code == CLI_OK && !ord_model_convert(stage.model, request->positional[1], request->to, kind, dtype, NULL, NULL, &err))
+    code = cli_fail(&err);
+  if (code == CLI_OK) fprintf(stderr, "wrote %s\n", request->to);
+  cli_close(&stage);
+  return code;
+}

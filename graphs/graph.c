@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The op graph as an object: made, freed, its values and outputs listed, its parameters counted. Nodes are added in
+ * graph_node.c, copies are made in graph_copy.c, text in graph_print.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graphs/edit.h"
+
+bool ord_graph_create(ord_graph **out, ord_error *err) {
+  *out = calloc(1, sizeof **out);
+  return *out ? true : ord_fail_memory(err, "making a graph");
+}
+
+void ord_graph_destroy(ord_graph *graph) {
+  if (!graph) return;
+  ord_arena_finish(&graph->arena);
+  free(graph);
+}
+
+uint32_t ord_graph_add_value(ord_graph *graph, const ord_value *value) {
+  if (!ord_arena_grow(&graph->arena, &graph->value, &graph->value_capacity, graph->value_count + 1, sizeof *value))
+    return ORD_NONE;
+  graph->value[graph->value_count] = *value;
+  return graph->value_count++;
+}
+
+bool ord_graph_add_output(ord_graph *graph, const char *name, uint32_t value, ord_error *err) {
+  char *copy = ord_arena_text(&graph->arena, name);
+  if (!copy || !ord_arena_grow(&graph->arena, &graph->output, &graph->output_capacity, graph->output_count + 1,
+                               sizeof *graph->output))
+    return ord_fail_memory(err, "adding an output to a graph");
+  graph->output[graph->output_count++] = (ord_graph_output){.name = copy, .value = value};
+  return true;
+}
+
+uint32_t ord_graph_find_output(const ord_graph *graph, const char *name) {
+  for (uint32_t i = 0; i < graph->output_count; i++)
+    if (strcmp(graph->output[i].name, name) == 0) return i;
+  return ORD_NONE;
+}
+
+uint32_t ord_graph_find_input(const ord_graph *graph, const char *name) {
+  for (uint32_t i = 0; i < graph->input_count; i++)
+    if (strcmp(graph->input[i].name, name) == 0) return i;
+  return ORD_NONE;
+}
+
+const ord_fused_weight *ord_graph_find_fused(const ord_graph *graph, uint32_t value) {
+  for (uint32_t i = 0; i < graph->fused_count; i++)
+    if (graph->fused[i].value == value) return &graph->fused[i];
+  return NULL;
+}
+
+/* Does `path` begin with the components of `prefix`? A component "*" stands for any one. */
+static bool path_lies_in(const char *path, const char *prefix) {
+  while (*prefix) {
+    const size_t wanted = strcspn(prefix, "."), found = strcspn(path, ".");
+    const bool is_any = wanted == 1 && *prefix == '*';
+    if (found == 0 || (!is_any && (wanted != found || memcmp(path, prefix, found) != 0))) return false;
+    prefix += wanted + (prefix[wanted] == '.');
+    path += found + (path[found] == '.');
+  }
+  return true;
+}
+
+static bool node_lies_in(const ord_graph_node *node, const char *prefix) {
+  for (uint32_t i = 0; i < node->path_count; i++)
+    if (path_lies_in(node->path[i], prefix)) return true;
+  return false;
+}
+
+static bool weight_is_read_in(const ord_graph *graph, uint32_t weight, const char *prefix) {
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    const ord_graph_node *node = &graph->node[n];
+    for (uint32_t i = 0; i < node->in_count; i++) {
+      if (node->in[i] == ORD_NONE) continue;
+      const ord_value *value = &graph->value[node->in[i]];
+      if (value->kind == ORD_VALUE_WEIGHT && value->index == weight && node_lies_in(node, prefix)) return true;
+    }
+  }
+  return false;
+}
+
+int64_t ord_graph_parameter_count(const ord_graph *graph, const char *prefix) {
+  int64_t sum = 0;
+  for (uint32_t w = 0; w < graph->weight_count; w++) {
+    if (!weight_is_read_in(graph, w, prefix)) continue;
+    const ord_graph_weight *weight = &graph->weight[w];
+    int64_t count = 1;
+    for (uint32_t axis = 0; axis < weight->stored_rank; axis++) count *= weight->stored_dim[axis];
+    sum += count;
+  }
+  return sum;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * relu2. The square of relu; NaN stays NaN.
+ */
+#include "ops/op_pointwise.h"
+
+static double apply(double x) { return x < 0 ? 0 : x * x; }
+
+static ord_status relu2_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
+  (void)err;
+  return ord_pointwise_launch(state, exec, apply);
+}
+
+static const ord_kernel relu2_reference = {
+    .struct_size = sizeof relu2_reference,
+    .priority = ORD_REFERENCE_PRIORITY,
+    .name = "relu2_reference",
+    .op = "relu2",
+    .query = ord_reference_query,
+    .prepare = ord_reference_prepare,
+    .launch = relu2_launch,
+    .retire = ord_reference_retire,
+};
+
+const ord_op ord_op_relu2 = {
+    .name = "relu2",
+    .version = 1,
+    .flags = ORD_OP_POINTWISE,
+    .slot = ord_pointwise_slot,
+    .slot_count = 1,
+    .result_min = 1,
+    .result_max = 1,
+    .about = "as in; max(x, 0)^2",
+    .infer = ord_pointwise_infer,
+    .reference = &relu2_reference,
+    .cases = ord_pointwise_cases,
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attention_naive: attention as it stands in a textbook. The two names that it exports.
+ */
+#include "attention.h"
+
+ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
+ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
+
+const ord_manifest ord_plugin_manifest = {
+    .magic = ORD_PLUGIN_MAGIC,
+    .struct_size = sizeof(ord_manifest),
+    .abi_major = ORD_ABI_MAJOR,
+    .abi_minor_needed = ORD_ABI_MINOR,
+    .abi_minor_built = ORD_ABI_MINOR,
+    .flags = ORD_PLUGIN_UNLOADABLE,
+    .name = "attention_naive",
+    .version = "0.1.0",
+    .toolchain = "C11",
+};
+
+static const ord_kernel *const kernels[] = {&attention_naive};
+
+static const ord_plugin plugin_table = {
+    .struct_size = sizeof plugin_table,
+    .kernel_count = sizeof kernels / sizeof *kernels,
+    .kernel = kernels,
+};
+
+ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err) {
+  (void)host, (void)err;
+  *plugin = &plugin_table;
+  return ORD_OK;
+}

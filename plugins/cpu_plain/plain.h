@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the kernels of this plugin share: checking a node against a list of rules, the prepared state, operands as they
+ * are in a run, walks over strided data, packed weights and numbers. Values are f32; weights may be stored narrower.
+ * Every kernel computes an element by the same operations in the same order wherever a chunk begins or ends, so that
+ * neither the number of threads nor the batch changes a bit.
+ */
+#ifndef PLAIN_H
+#define PLAIN_H
+
+#include <stdbool.h>
+
+#include "ordito_plugin.h"
+
+/* ---- query (node.c) ------------------------------------------------------------------------------------------- */
+
+enum {
+  PLAIN_F32 = 1 << ORD_F32,
+  PLAIN_I32 = 1 << ORD_I32,
+  PLAIN_I64 = 1 << ORD_I64,
+  PLAIN_FLOATS = PLAIN_F32 | 1 << ORD_F16 | 1 << ORD_BF16,
+  PLAIN_NUMBERS = PLAIN_FLOATS | 1 << ORD_I8, /* i8: with a scale per row */
+  PLAIN_MOVED = PLAIN_FLOATS | PLAIN_I32 | PLAIN_I64 | 1 << ORD_BOOL
+};
+
+enum {
+  PLAIN_UNIT = 1, /* the elements of the last axis follow one another */
+  PLAIN_PACKED = 2 /* a weight is read as dense f32: where it is stored otherwise, it is packed so */
+};
+
+/* What a kernel wants of the operands of one name. "out" means every output. */
+typedef struct plain_rule {
+  const char *name; /* NULL ends a list */
+  uint32_t types;   /* PLAIN_F32 | .. */
+  uint32_t flags;
+} plain_rule;
+
+/* May the first output overwrite operand `which`: are they laid out alike? */
+bool plain_is_laid_out_alike(const ord_node *node, uint32_t which);
+
+/* Fills `reason` and returns ORD_NO. */
+ord_status plain_refuse(ord_answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Checks device, op version and operands and asks for the packs that the rules want. On ORD_OK the answer stands for
+ * one phase of `chunk_count` chunks without epilogue, re-entrant. */
+ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chunk_count, ord_answer *answer);
+
+/* A number of chunks for `work` elementary operations: so many that each is worth its dispatch, 64 at most. */
+int64_t plain_chunks(int64_t work);
+
+/* Elements of an operand at the plan's maximum; saturates. */
+int64_t plain_count(const ord_operand *operand);
+int64_t plain_multiply(int64_t a, int64_t b); /* of counts; saturates */
+
+const char *plain_type_name(uint16_t type);
+double plain_number(const ord_node *node, const char *attr, double otherwise);
+int64_t plain_int(const ord_node *node, const char *attr, int64_t otherwise);
+bool plain_word_is(const ord_node *node, const char *attr, const char *word);
+/* Attribute `axis`, counted from 0. */
+uint32_t plain_axis(const ord_node *node, uint32_t rank);
+
+/* ---- state (node.c) ------------------------------------------------------------------------------------------- */
+
+/* Every state begins with this. */
+typedef struct plain_state {
+  const ord_node *node;
+  const ord_answer *answer;
+  const ord_host *host;
+} plain_state;
+
+/* A zeroed state of `bytes`, NULL with `err` filled when out of memory. */
+void *plain_state_create(const ord_node *node, const ord_answer *answer, const ord_host *host, size_t bytes,
+                         ord_plugin_error *err);
+/* prepare of the kernels whose state is a plain_state and no more; retire of all. */
+ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
+                         const ord_host *host, void **state, ord_plugin_error *err);
+void plain_retire(void *state);
+
+/* ---- operands in a run (view.c) --------------------------------------------------------------------------------- */
+
+typedef struct plain_view {
+  char *data; /* NULL: absent */
+  uint32_t rank;
+  int64_t dim[ORD_RANK_MAX], stride[ORD_RANK_MAX]; /* of this run; bytes */
+} plain_view;
+
+/* Operand number `which`; one that was packed to dense f32 is seen so. */
+plain_view plain_view_of(const plain_state *state, const ord_exec *exec, uint32_t which);
+plain_view plain_view_slot(const plain_state *state, const ord_exec *exec, const char *name);
+plain_view plain_view_output(const plain_state *state, const ord_exec *exec, uint32_t which);
+/* The view with the dims of `like`: trailing axes align, axes of size 1 repeat. */
+plain_view plain_view_broadcast(plain_view view, const plain_view *like);
+int64_t plain_view_count(const plain_view *view);
+/* The first `rank` axes alone. */
+plain_view plain_view_leading(plain_view view, uint32_t rank);
+
+/* Part `exec->chunk` of `count` things. */
+typedef struct plain_range {
+  int64_t first, end;
+} plain_range;
+plain_range plain_chunk_range(const ord_exec *exec, int64_t count);
+
+/* Byte offset of element `number`, counted row-major. Quick once plain_view_merge has joined the axes. */
+int64_t plain_view_offset(const plain_view *view, int64_t number);
+/* Drops axes of size 1 and joins axes that follow one another evenly in all `count` views (equal dims). */
+void plain_view_merge(plain_view *view, uint32_t count);
+
+/* Walks the elements [range.first, range.end) of views of equal dims in row-major order, in runs along the last axis:
+ * at[i] is the address in view i, stride[i] the step in bytes. */
+#define PLAIN_WALK_MAX 3
+typedef void (*plain_run_fn)(const void *context, char *const *at, const int64_t *stride, int64_t count);
+void plain_walk(const plain_view *view, uint32_t count, plain_range range, plain_run_fn run, const void *context);
+
+/* ---- numbers (number.c) ------------------------------------------------------------------------------------------ */
+
+/* Reads `count` numbers that lie `stride` bytes apart. */
+typedef void (*plain_read_fn)(float *into, const char *from, int64_t stride, int64_t count);
+plain_read_fn plain_reader(uint16_t type); /* for PLAIN_NUMBERS; i8 without its scale */
+
+typedef void (*plain_write_fn)(char *into, int64_t stride, const float *from, int64_t count);
+plain_write_fn plain_writer(uint16_t type); /* for PLAIN_FLOATS; rounds to nearest even */
+
+/* A pointwise op over numbers that follow one another, in place; NULL for another op. */
+typedef void (*plain_pointwise_fn)(float *number, int64_t count);
+plain_pointwise_fn plain_pointwise_find(const char *op);
+
+/* number[i] becomes e^(number[i] - subtract). */
+void plain_exp_of_difference(float *number, int64_t count, float subtract);
+/* The sum in 8 lanes that are added up at the end: the order depends on `count` alone. */
+double plain_sum(const float *number, int64_t count);
+double plain_sum_of_squares(const float *number, int64_t count);
+
+/* ---- packed weights (pack.c) -------------------------------------------------------------------------------------- */
+
+/* pack for kernels whose weights are only ever packed to dense f32 (PLAIN_PACKED). */
+ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
+                      const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed);
+/* Asks for operand `which` as dense f32 if it is a weight that is stored otherwise. */
+void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer);
+/* The row segments of a weight; one that lists none is a single piece. */
+uint32_t plain_segment_count(const ord_operand *operand);
+int64_t plain_segment_rows(const ord_operand *operand, uint32_t segment);
+
+/* ---- the kernels ---------------------------------------------------------------------------------------------------- */
+
+#define KERNEL(op) extern const ord_kernel plain_##op;
+#include "kernels.def"
+
+#endif

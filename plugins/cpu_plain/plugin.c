@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cpu_plain: clear C for every op that a decoder or an encoder needs but attention. The two names that it exports.
+ */
+#include "plain.h"
+
+ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
+ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
+
+const ord_manifest ord_plugin_manifest = {
+    .magic = ORD_PLUGIN_MAGIC,
+    .struct_size = sizeof(ord_manifest),
+    .abi_major = ORD_ABI_MAJOR,
+    .abi_minor_needed = ORD_ABI_MINOR,
+    .abi_minor_built = ORD_ABI_MINOR,
+    .flags = ORD_PLUGIN_UNLOADABLE,
+    .name = "cpu_plain",
+    .version = "0.1.0",
+    .toolchain = "C11",
+};
+
+static const ord_kernel *const kernels[] = {
+#define KERNEL(op) &plain_##op,
+#include "kernels.def"
+};
+
+static const ord_plugin cpu_plain = {
+    .struct_size = sizeof cpu_plain,
+    .kernel_count = sizeof kernels / sizeof *kernels,
+    .kernel = kernels,
+};
+
+ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err) {
+  (void)host, (void)err;
+  *plugin = &cpu_plain;
+  return ORD_OK;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A capture is one block: the steps of a plan with everything resolved that a launch needs, and behind them the
+ * pointers of their operands. A replay walks it; an eager run resolves one step at a time and walks the same way, so
+ * that both make exactly the same calls.
+ */
+#include "runtime/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* One step, ready to launch. */
+typedef struct {
+  const ord_step *step; /* for messages, the kernel and its state */
+  void *const *operand;
+  void *scratch, *persistent;
+} captured_step;
+
+struct ord_capture {
+  size_t bytes;
+  unsigned char *worker; /* memory of thread 0 */
+  size_t worker_stride;
+  uint32_t step_count;
+  captured_step step[];
+};
+
+/* ---- resolving ---- */
+
+static void *locate(const ord_plan *plan, const ord_memory *memory, const ord_location *place) {
+  unsigned char *base = NULL;
+  switch (place->space) {
+  case ORD_SPACE_NONE:
+    return NULL;
+  case ORD_SPACE_ARENA:
+    base = memory->arena;
+    break;
+  case ORD_SPACE_WEIGHT:
+    base =
+        (unsigned char *)(uintptr_t)plan->weight[place->index]; /* kernels only read it; the ABI has one pointer type */
+    break;
+  case ORD_SPACE_CACHE:
+    base = memory->cache[place->index];
+    break;
+  case ORD_SPACE_PAST:
+    base = (unsigned char *)memory->past;
+    break;
+  case ORD_SPACE_EXTENT:
+    base = (unsigned char *)&memory->extent[place->index];
+    break;
+  }
+  return base + place->offset;
+}
+
+/* Fills `operand` [step->node.operand_count], which the result points to. */
+static captured_step resolve(const ord_plan *plan, const ord_memory *memory, const ord_step *step, void **operand) {
+  unsigned char *arena = memory->arena;
+  for (uint32_t i = 0; i < step->node.operand_count; i++) operand[i] = locate(plan, memory, &step->place[i]);
+  const ord_answer *answer = &step->choice.answer;
+  return (captured_step){.step = step,
+                         .operand = operand,
+                         .scratch = answer->scratch_bytes ? arena + step->scratch_offset : NULL,
+                         .persistent = answer->persistent_bytes ? arena + step->persistent_offset : NULL};
+}
+
+/* ---- running ---- */
+
+/* One phase of one step in flight. Lives on the caller's stack. */
+typedef struct {
+  const captured_step *captured;
+  uint32_t phase;
+  unsigned char *worker;
+  size_t worker_stride;
+  atomic_flag has_failed; /* the first failure is kept */
+  ord_status status;
+  ord_plugin_error error;
+} launch;
+
+static bool launch_chunk(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
+  launch *run = context;
+  const captured_step *captured = run->captured;
+  const ord_exec exec = {.struct_size = sizeof exec,
+                         .phase = run->phase,
+                         .chunk = chunk,
+                         .chunk_count = chunk_count,
+                         .operand = captured->operand,
+                         .scratch = captured->scratch,
+                         .worker = run->worker ? run->worker + worker * run->worker_stride : NULL,
+                         .persistent = captured->persistent};
+  ord_plugin_error error;
+  error.struct_size = sizeof error;
+  error.native = 0;
+  error.text[0] = '\0';
+  const ord_status status = captured->step->choice.kernel->launch(captured->step->state, &exec, &error);
+  if (status == ORD_OK) return true;
+  if (!atomic_flag_test_and_set(&run->has_failed)) {
+    run->status = status;
+    run->error = error;
+  }
+  return false;
+}
+
+static bool fail_launch(const launch *run, ord_error *err) {
+  const ord_step *step = run->captured->step;
+  ord_fail_plugin(err, run->status, &run->error, step->choice.kernel->name);
+  return ord_fail_prefix(err, "%s: launch failed in plugin %s", step->node.label, step->choice.plugin->manifest->name);
+}
+
+static bool run_step(ord_pool *pool, const captured_step *captured, unsigned char *worker, size_t worker_stride,
+                     ord_error *err) {
+  const ord_answer *answer = &captured->step->choice.answer;
+  launch run = {.captured = captured, .worker = worker, .worker_stride = worker_stride, .has_failed = ATOMIC_FLAG_INIT};
+  for (uint32_t phase = 0; phase < answer->phase_count; phase++) {
+    run.phase = phase;
+    if (!ord_pool_phase(pool, launch_chunk, &run, answer->chunk_limit[phase])) return fail_launch(&run, err);
+  }
+  return true;
+}
+
+static uint64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* Step number `index` with what the caller asked for around it: cancel before, timing. */
+static bool run_step_with(ord_pool *pool, const captured_step *captured, uint32_t index, unsigned char *worker,
+                          size_t worker_stride, const ord_run_options *options, ord_error *err) {
+  if (options && options->cancel && atomic_load_explicit(options->cancel, memory_order_relaxed))
+    return ord_fail(err, ORD_CANCELLED, "the run was cancelled before %s", captured->step->node.label);
+  if (!options || !options->step_ns) return run_step(pool, captured, worker, worker_stride, err);
+  const uint64_t begin = now_ns();
+  const bool is_done = run_step(pool, captured, worker, worker_stride, err);
+  options->step_ns[index] += now_ns() - begin;
+  return is_done;
+}
+
+bool ord_capture_replay(ord_device *device, const ord_capture *capture, const ord_run_options *options,
+                        ord_error *err) {
+  bool is_done = true;
+  ord_pool_lease(device->pool);
+  for (uint32_t i = 0; is_done && i < capture->step_count; i++)
+    is_done = run_step_with(device->pool, &capture->step[i], i, capture->worker, capture->worker_stride, options, err);
+  ord_pool_release(device->pool);
+  return is_done;
+}
+
+static uint32_t count_operands(const ord_plan *plan, uint32_t *out_largest) {
+  uint32_t all = 0;
+  *out_largest = 0;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const uint32_t count = plan->step[i].node.operand_count;
+    all += count;
+    if (count > *out_largest) *out_largest = count;
+  }
+  return all;
+}
+
+bool ord_plan_run_eager(ord_device *device, const ord_plan *plan, const ord_memory *memory,
+                        const ord_run_options *options, ord_error *err) {
+  uint32_t largest;
+  count_operands(plan, &largest);
+  void **operand = calloc((size_t)largest + 1, sizeof *operand);
+  if (!operand) return ord_fail_memory(err, "running a plan");
+  bool is_done = true;
+  ord_pool_lease(device->pool);
+  for (uint32_t i = 0; is_done && i < plan->step_count; i++) {
+    const captured_step resolved = resolve(plan, memory, &plan->step[i], operand);
+    is_done = run_step_with(device->pool, &resolved, i, memory->worker, memory->worker_stride, options, err);
+  }
+  ord_pool_release(device->pool);
+  free(operand);
+  return is_done;
+}
+
+bool ord_capture_create(ord_device *device, const ord_plan *plan, const ord_memory *memory, ord_capture **out,
+                        ord_error *err) {
+  (void)device;
+  uint32_t largest;
+  const uint32_t operand_count = count_operands(plan, &largest);
+  size_t step_bytes, operand_bytes, bytes;
+  if (!ord_size_multiply(plan->step_count, sizeof(captured_step), &step_bytes) ||
+      !ord_size_multiply(operand_count, sizeof(void *), &operand_bytes) ||
+      !ord_size_add(step_bytes, sizeof(ord_capture), &step_bytes) || !ord_size_add(step_bytes, operand_bytes, &bytes))
+    return ord_fail(err, ORD_INVALID, "the plan is too large to be captured; found %u steps", plan->step_count);
+  ord_capture *capture = malloc(bytes);
+  if (!capture) return ord_fail_memory(err, "capturing a plan");
+  *capture = (ord_capture){
+      .bytes = bytes, .worker = memory->worker, .worker_stride = memory->worker_stride, .step_count = plan->step_count};
+  void **operand = (void **)((unsigned char *)capture + step_bytes);
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    capture->step[i] = resolve(plan, memory, &plan->step[i], operand);
+    operand += plan->step[i].node.operand_count;
+  }
+  *out = capture;
+  return true;
+}
+
+void ord_capture_destroy(ord_capture *capture) { free(capture); }
+
+size_t ord_capture_bytes(const ord_capture *capture) { return capture->bytes; }

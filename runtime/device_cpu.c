@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The CPU as a device: its memory, what it can do, and its pool of threads. Capture and replay are in capture.c.
+ */
+#include "runtime/capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { ALIGNMENT = 64 };
+
+static void *allocate(ord_device *device, size_t bytes, bool zeroed) {
+  (void)device;
+  void *memory;
+  if (posix_memalign(&memory, ALIGNMENT, bytes ? bytes : 1)) return NULL;
+  return zeroed ? memset(memory, 0, bytes) : memory;
+}
+
+static void release(ord_device *device, void *memory) {
+  (void)device;
+  free(memory);
+}
+
+static void destroy(ord_device *device) {
+  if (!device) return;
+  ord_pool_destroy(device->pool);
+  free(device);
+}
+
+#if defined(__x86_64__)
+/* Not every compiler's __builtin_cpu_supports knows this word. */
+static bool has_f16c(void) {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
+static uint64_t detect_features(void) {
+  uint64_t features = 0;
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) features |= ORD_CPU_AVX2;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    features |= ORD_CPU_AVX512;
+  if (__builtin_cpu_supports("avx512bf16")) features |= ORD_CPU_AVX512_BF16;
+  if (__builtin_cpu_supports("avx512vnni")) features |= ORD_CPU_AVX512_VNNI;
+  return features;
+}
+#else
+static uint64_t detect_features(void) { return 0; }
+#endif
+
+static const ord_device_table table = {.name = "cpu",
+                                       .allocate = allocate,
+                                       .release = release,
+                                       .capture = ord_capture_create,
+                                       .replay = ord_capture_replay,
+                                       .run_eager = ord_plan_run_eager,
+                                       .capture_destroy = ord_capture_destroy,
+                                       .capture_bytes = ord_capture_bytes,
+                                       .destroy = destroy};
+
+bool ord_device_cpu_create(int threads, ord_device **out, bool *out_oversubscribed, ord_error *err) {
+  ord_device *device = calloc(1, sizeof *device);
+  if (!device) return ord_fail_memory(err, "opening the CPU");
+  device->table = &table;
+  if (!ord_pool_create(threads, &device->pool, out_oversubscribed, err)) {
+    destroy(device);
+    return false;
+  }
+  /* Virtual machines hide the caches or tell untruths about them; these sizes are near enough for block sizes. */
+  device->info = (ord_device_info){.struct_size = sizeof device->info,
+                                   .kind = ORD_DEVICE_CPU,
+                                   .cores = ord_pool_cores(),
+                                   .features = detect_features(),
+                                   .l1_bytes = (uint64_t)48 << 10,
+                                   .l2_bytes = (uint64_t)1 << 20,
+                                   .l3_bytes = (uint64_t)16 << 20,
+                                   .name = "cpu"};
+  *out = device;
+  return true;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The checks of plugins, in the order in which their answers can be trusted: a field is read only after what stands
+ * before it has shown that it is there and means what we think.
+ */
+#include "runtime/plugin_check.h"
+
+#include <ctype.h>
+
+static bool check_version(const char *file, const ord_manifest *manifest, ord_error *err) {
+  const unsigned major = manifest->abi_major, needed = manifest->abi_minor_needed, built = manifest->abi_minor_built;
+  if (major != ORD_ABI_MAJOR)
+    return ord_fail(err, ORD_INVALID, "%s: plugin needs ABI %u.%u, this host speaks %u.%u; rebuild one of them", file,
+                    major, needed, ORD_ABI_MAJOR, ORD_ABI_MINOR);
+  if (needed > ORD_ABI_MINOR)
+    return ord_fail(err, ORD_INVALID, "%s: plugin needs ABI %u.%u, this host speaks only %u.%u; update the host", file,
+                    major, needed, ORD_ABI_MAJOR, ORD_ABI_MINOR);
+  if (ORD_ABI_MAJOR == 0 && (needed != ORD_ABI_MINOR || built != ORD_ABI_MINOR))
+    return ord_fail(err, ORD_INVALID,
+                    "%s: plugin needs ABI %u.%u and was built with %u.%u, this host speaks %u.%u; before 1.0 all must "
+                    "be equal; rebuild the plugin",
+                    file, major, needed, major, built, ORD_ABI_MAJOR, ORD_ABI_MINOR);
+  return true;
+}
+
+static bool check_name(const char *file, const ord_manifest *manifest, ord_error *err) {
+  const size_t length = strnlen(manifest->name, sizeof manifest->name);
+  if (!length) return ord_fail(err, ORD_INVALID, "%s: plugin has an empty name; wanted one in its manifest", file);
+  if (length == sizeof manifest->name)
+    return ord_fail(err, ORD_INVALID, "%s: plugin name has no end; wanted at most %zu characters and a zero", file,
+                    sizeof manifest->name - 1);
+  for (size_t i = 0; i < length; i++)
+    if (!isalnum((unsigned char)manifest->name[i]) && !strchr("_-.", manifest->name[i]))
+      return ord_fail(err, ORD_INVALID, "%s: plugin name has character %u at %zu; wanted letters, digits, _ - and .",
+                      file, (unsigned char)manifest->name[i], i);
+  return true;
+}
+
+bool ord_manifest_check(const char *file, ord_manifest *manifest, uint32_t bytes, uint64_t host_features,
+                        ord_error *err) {
+  if (bytes < sizeof manifest->magic || manifest->magic != ORD_PLUGIN_MAGIC)
+    return ord_fail(err, ORD_INVALID,
+                    "%s: is not an Ordito plugin; found magic 0x%08x in ord_plugin_manifest; wanted 0x%08x", file,
+                    manifest->magic, ORD_PLUGIN_MAGIC);
+  if (!check_version(file, manifest, err)) return false;
+  if (manifest->struct_size < sizeof *manifest || bytes < sizeof *manifest)
+    return ord_fail(err, ORD_INVALID,
+                    "%s: manifest is too small; found struct_size %u in %u bytes; wanted at least %zu", file,
+                    manifest->struct_size, bytes, sizeof *manifest);
+  const uint64_t missing = manifest->host_features_needed & ~host_features;
+  if (missing)
+    return ord_fail(err, ORD_UNSUPPORTED,
+                    "%s: plugin needs host features that this host does not offer; found bits 0x%llx; wanted none "
+                    "beyond 0x%llx",
+                    file, (unsigned long long)missing, (unsigned long long)host_features);
+  if (!check_name(file, manifest, err)) return false;
+  manifest->version[sizeof manifest->version - 1] = '\0';
+  manifest->build_id[sizeof manifest->build_id - 1] = '\0';
+  manifest->toolchain[sizeof manifest->toolchain - 1] = '\0';
+  return true;
+}
+
+static const char *find_missing_part(const ord_kernel *kernel) {
+  return !kernel->op || !*kernel->op ? "op"
+         : !kernel->query            ? "query"
+         : !kernel->prepare          ? "prepare"
+         : !kernel->launch           ? "launch"
+         : !kernel->retire           ? "retire"
+                                     : NULL;
+}
+
+static bool check_kernel(const char *file, const ord_plugin *plugin, uint32_t index, ord_error *err) {
+  const ord_kernel *kernel = plugin->kernel[index];
+  if (!kernel) return ord_fail(err, ORD_INVALID, "%s: entry %u of its kernel table is NULL", file, index);
+  if (kernel->struct_size < sizeof *kernel)
+    return ord_fail(err, ORD_INVALID, "%s: kernel %u has an unknown struct_size; found %u; wanted at least %zu", file,
+                    index, kernel->struct_size, sizeof *kernel);
+  if (!kernel->name || !*kernel->name) return ord_fail(err, ORD_INVALID, "%s: kernel %u lacks its name", file, index);
+  const char *missing = find_missing_part(kernel);
+  if (missing)
+    return ord_fail(err, ORD_INVALID,
+                    "%s: kernel '%s' lacks its %s; wanted name, op, query, prepare, launch and retire", file,
+                    kernel->name, missing);
+  for (uint32_t before = 0; before < index; before++)
+    if (strcmp(plugin->kernel[before]->name, kernel->name) == 0)
+      return ord_fail(err, ORD_INVALID, "%s: two kernels have the name '%s' (entries %u and %u); wanted each once",
+                      file, kernel->name, before, index);
+  return true;
+}
+
+bool ord_plugin_table_check(const char *file, const ord_plugin *plugin, ord_error *err) {
+  if (!plugin) return ord_fail(err, ORD_INVALID, "%s: ord_plugin_open succeeded but gave no plugin", file);
+  if (plugin->struct_size < sizeof *plugin)
+    return ord_fail(err, ORD_INVALID, "%s: its plugin table has an unknown struct_size; found %u; wanted at least %zu",
+                    file, plugin->struct_size, sizeof *plugin);
+  if (!plugin->kernel_count || !plugin->kernel)
+    return ord_fail(err, ORD_INVALID, "%s: plugin has no kernels; wanted at least one", file);
+  for (uint32_t i = 0; i < plugin->kernel_count; i++)
+    if (!check_kernel(file, plugin, i, err)) return false;
+  return true;
+}

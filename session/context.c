@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A context: the CPU device with its pool of threads, and the plugins. Where plugins are looked for is decided here.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "session/parts.h"
+
+uint64_t ord_clock_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void ord_text_free(char *text) { free(text); }
+
+/* The folder ordito/plugins beside the library (or beside the program, where it is linked statically). */
+static bool folder_beside_library(char *out, size_t bytes) {
+  Dl_info info;
+  char real[PATH_MAX];
+  if (!dladdr((void *)(uintptr_t)ord_context_create, &info) || !info.dli_fname) return false;
+  if (!realpath(info.dli_fname, real)) return false;
+  char *slash = strrchr(real, '/');
+  if (!slash) return false;
+  *slash = 0;
+  return (size_t)snprintf(out, bytes, "%s/ordito/plugins", real) < bytes;
+}
+
+static bool load_folders(ord_registry *registry, ord_error *err) {
+  const char *path = getenv("ORDITO_PLUGIN_PATH");
+  while (path && *path) {
+    const size_t length = strcspn(path, ":");
+    char folder[PATH_MAX];
+    if (length > 0 && length < sizeof folder) {
+      memcpy(folder, path, length);
+      folder[length] = 0;
+      if (!ord_registry_load_folder(registry, folder, err)) return false;
+    }
+    path += length + (path[length] == ':');
+  }
+  char beside[PATH_MAX];
+  return !folder_beside_library(beside, sizeof beside) || ord_registry_load_folder(registry, beside, err);
+}
+
+static bool load_plugins(ord_context *context, const ord_context_options *options, ord_error *err) {
+  if (!ord_registry_create(options->log, options->log_context, &context->registry, err)) return false;
+  if (!ord_registry_add_static(context->registry, &ord_reference_manifest, ord_reference_open, true, err)) return false;
+  for (uint32_t i = 0; i < options->plugin_count; i++)
+    if (!ord_registry_load(context->registry, options->plugin[i], err)) return false;
+  return options->no_default_plugins || load_folders(context->registry, err);
+}
+
+bool ord_context_create(const ord_context_options *options, ord_context **out, ord_error *err) {
+  static const ord_context_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
+  *out = NULL;
+  ord_context *context = calloc(1, sizeof *context);
+  if (!context) return ord_fail_memory(err, "creating a context");
+  context->log = options->log;
+  context->log_context = options->log_context;
+  bool oversubscribed = false;
+  if (!ord_device_cpu_create(options->threads, &context->device, &oversubscribed, err)) goto fail;
+  if (!load_plugins(context, options, err)) goto fail;
+  if (oversubscribed && context->log) {
+    char text[128];
+    snprintf(text, sizeof text, "%u threads on %u cores: they will take turns",
+             ord_pool_threads(context->device->pool), context->device->info.cores);
+    context->log(context->log_context, ORD_LOG_WARNING, text);
+  }
+  *out = context;
+  return true;
+fail:
+  ord_context_destroy(context);
+  return false;
+}
+
+void ord_context_destroy(ord_context *context) {
+  if (!context) return;
+  ord_registry_destroy(context->registry);
+  if (context->device) context->device->table->destroy(context->device);
+  free(context);
+}
+
+uint32_t ord_context_threads(const ord_context *context) { return ord_pool_threads(context->device->pool); }

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Generation: the prompt in one run, then one token a run, sampled inside the graph, until a stop token, the limit,
+ * the caller or a cancel ends it. Prefill and decode share the caches.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/parts.h"
+
+typedef struct generation {
+  ord_session *session;
+  const ord_generate_options *options;
+  ord_token_fn token_fn;
+  void *context;
+  int32_t stop[16];
+  uint32_t stop_count;
+  ord_decoder decoder;
+  ord_text text;
+} generation;
+
+/* ---- checks before anything is launched -------------------------------------------------------------------------- */
+
+static bool check_options(const ord_generate_options *options, ord_error *err) {
+  if (!isfinite(options->temperature) || options->temperature < 0)
+    return ord_fail(err, ORD_INVALID, "temperature: found %g; wanted a finite number of at least 0 (0 is greedy)",
+                    (double)options->temperature);
+  if (options->top_k < 0) return ord_fail(err, ORD_INVALID, "top_k: found %d; wanted at least 0 (0 is all)", options->top_k);
+  if (!(options->top_p > 0 && options->top_p <= 1))
+    return ord_fail(err, ORD_INVALID, "top_p: found %g; wanted more than 0, at most 1", (double)options->top_p);
+  return true;
+}
+
+static bool check_prompt(const ord_session *session, const int32_t *prompt, size_t count, uint32_t max_tokens,
+                         ord_error *err) {
+  const int64_t vocab = ord_model_vocab(session->model), room = ord_model_context(session->model);
+  for (size_t i = 0; i < count; i++)
+    if (prompt[i] < 0 || prompt[i] >= vocab)
+      return ord_fail(err, ORD_INVALID, "prompt: token %zu is id %d; wanted 0 to %lld", i, prompt[i], (long long)vocab - 1);
+  const uint64_t needed = (uint64_t)session->past[0] + count + max_tokens;
+  if (needed > (uint64_t)room)
+    return ord_fail(err, ORD_INVALID,
+                    "the context is too short: %d tokens there, %zu in the prompt and %u to come need %llu; %lld available",
+                    session->past[0], count, max_tokens, (unsigned long long)needed, (long long)room);
+  return true;
+}
+
+static bool check_session(const ord_session *session, ord_error *err) {
+  if (!session->generates) return ord_fail(err, ORD_INVALID, "the session was not made to generate; wanted `generates` in its options");
+  if (session->token_input == ORD_NONE || session->graph->cache_count == 0 || session->lane_count != 2)
+    return ord_fail(err, ORD_INVALID, "the model cannot generate; wanted an input with fill: tokens, a run-time token axis from 1 and caches");
+  return true;
+}
+
+static bool find_stops(generation *run, ord_error *err) {
+  const ord_model *model = run->session->model;
+  const ord_generate_rules *rules = ord_description_generate(model->description);
+  if (rules->stop_count > sizeof run->stop / sizeof *run->stop)
+    return ord_fail(err, ORD_INVALID, "%u stop tokens; wanted at most 16", rules->stop_count);
+  for (uint32_t i = 0; i < rules->stop_count && !run->options->ignore_stop; i++) {
+    int32_t id = (int32_t)rules->stop[i].id;
+    if (model->tokenizer && !ord_tokenizer_find(model->tokenizer, &rules->stop[i], &id, err)) return false;
+    run->stop[run->stop_count++] = id;
+  }
+  return true;
+}
+
+static bool is_stop(const generation *run, int32_t id) {
+  for (uint32_t i = 0; i < run->stop_count; i++)
+    if (run->stop[i] == id) return true;
+  return false;
+}
+
+/* ---- one run ------------------------------------------------------------------------------------------------------ */
+
+/* Sets the [batch] input of this name to one number in every row. */
+static bool set_rows(ord_session *session, const char *name, const void *number, size_t bytes, ord_error *err) {
+  const uint32_t input = ord_graph_find_input(session->graph, name);
+  if (input == ORD_NONE) return ord_fail(err, ORD_INTERNAL, "the graph lost input '%s'", name);
+  const ord_value *value = &session->graph->value[session->graph->input[input].value];
+  int64_t rows = 1;
+  if (!ord_size_is_constant(value->dim[0], &rows)) rows = 1;
+  char *all = malloc((size_t)rows * bytes);
+  if (!all) return ord_fail_memory(err, "setting an input");
+  for (int64_t row = 0; row < rows; row++) memcpy(all + (size_t)row * bytes, number, bytes);
+  const bool done = ord_inputs_set(session, input, &rows, all, (size_t)rows * bytes, err);
+  free(all);
+  return done;
+}
+
+static bool set_sampling(ord_session *session, const ord_generate_options *options, ord_error *err) {
+  const int64_t seed = (int64_t)options->seed;
+  return set_rows(session, "sample.temperature", &options->temperature, sizeof options->temperature, err) &&
+         set_rows(session, "sample.top_k", &options->top_k, sizeof options->top_k, err) &&
+         set_rows(session, "sample.top_p", &options->top_p, sizeof options->top_p, err) &&
+         set_rows(session, "sample.seed", &seed, sizeof seed, err);
+}
+
+bool ord_generation_defaults(ord_session *session, ord_error *err) {
+  static const ord_generate_options greedy = ORD_GENERATE_INIT;
+  const int64_t counter = 0;
+  return set_sampling(session, &greedy, err) && set_rows(session, "sample.counter", &counter, sizeof counter, err);
+}
+
+/* Runs `count` new tokens and gives the one that follows. The draw is numbered by the token's place in the context,
+ * so that a generation that goes on draws what a longer one would have drawn. */
+static bool next_token(ord_session *session, const int32_t *id, size_t count, int32_t *out, ord_error *err) {
+  const int64_t dim[2] = {1, (int64_t)count}, counter = session->past[0] + (int64_t)count;
+  ord_tensor sampled;
+  if (!ord_inputs_set(session, session->token_input, dim, id, count * sizeof *id, err) ||
+      !set_rows(session, "sample.counter", &counter, sizeof counter, err) ||
+      !ord_session_run_once(session, session->is_eager, false, NULL, err) ||
+      !ord_session_get(session, "sampled", &sampled, err))
+    return false;
+  memcpy(out, sampled.data, sizeof *out);
+  return true;
+}
+
+/* Hands one token and its text to the caller; false: the caller wants no more. */
+static bool give_token(generation *run, int32_t id, bool is_last) {
+  const ord_tokenizer *tokenizer = run->session->model->tokenizer;
+  run->text.length = 0;
+  if (tokenizer && !is_stop(run, id)) ord_tokenizer_decode(tokenizer, &run->decoder, id, &run->text);
+  if (tokenizer && is_last) ord_tokenizer_decode_end(&run->decoder, &run->text);
+  return !run->token_fn || run->token_fn(run->context, id, run->text.bytes ? run->text.bytes : "", run->text.length);
+}
+
+static bool generate_all(generation *run, const int32_t *prompt, size_t prompt_count, ord_generate_result *result,
+                         ord_error *err) {
+  const uint64_t begin = ord_clock_ns();
+  int32_t id = 0;
+  uint64_t decode_begin = begin;
+  result->ended = ORD_ENDED_LIMIT;
+  for (uint32_t made = 0; made < run->options->max_tokens; made++) {
+    const int32_t last = id;
+    if (!next_token(run->session, made ? &last : prompt, made ? 1 : prompt_count, &id, err)) return false;
+    if (made == 0) {
+      decode_begin = ord_clock_ns();
+      result->prefill_ns = decode_begin - begin;
+    }
+    result->token_count = made + 1;
+    if (is_stop(run, id)) result->ended = ORD_ENDED_STOP;
+    const bool is_last = result->ended == ORD_ENDED_STOP || made + 1 == run->options->max_tokens;
+    if (!give_token(run, id, is_last) && !is_last) result->ended = ORD_ENDED_CALLER;
+    if (result->ended != ORD_ENDED_LIMIT) break;
+  }
+  result->decode_ns = ord_clock_ns() - decode_begin;
+  return true;
+}
+
+/* The ids that an empty prompt in an empty session stands for: the tokenizer's `before`. malloc'ed. */
+static bool start_ids(const ord_session *session, int32_t **out, size_t *out_count, ord_error *err) {
+  if (session->model->tokenizer && !ord_model_encode(session->model, "", 0, out, out_count, err)) return false;
+  if (*out_count > 0) return true;
+  ord_ids_free(*out);
+  *out = NULL;
+  return ord_fail(err, ORD_INVALID, "the prompt is empty and %s has no start token; wanted at least one token",
+                  ord_model_name(session->model));
+}
+
+bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t prompt_count,
+                          const ord_generate_options *options, ord_token_fn token_fn, void *context,
+                          ord_generate_result *result, ord_error *err) {
+  int32_t *start = NULL;
+  ord_generate_result made = {.struct_size = sizeof made};
+  generation run = {.session = session, .options = options, .token_fn = token_fn, .context = context};
+  atomic_store(&session->cancel, false);
+  bool done = check_session(session, err) && check_options(options, err) && find_stops(&run, err);
+  if (done && prompt_count == 0) {
+    done = start_ids(session, &start, &prompt_count, err);
+    prompt = start;
+  }
+  done = done && check_prompt(session, prompt, prompt_count, options->max_tokens, err) &&
+         set_sampling(session, options, err) && generate_all(&run, prompt, prompt_count, &made, err);
+  made.prompt_count = (uint32_t)prompt_count;
+  if (result) *result = made;
+  ord_text_finish(&run.text);
+  ord_ids_free(start);
+  return done;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the opaque handles of ordito.h hold. Only files of session/ include this.
+ *   context: device, pool, plugins      model: description, op graph, weight store      session: plans, memory, captures
+ */
+#ifndef ORDITO_SESSION_PARTS_H
+#define ORDITO_SESSION_PARTS_H
+
+#include <pthread.h>
+
+#include "graphs/lower.h"
+#include "models/tokenizer.h"
+#include "models/weight_file.h"
+#include "runtime/device.h"
+
+struct ord_context {
+  ord_device *device;
+  ord_registry *registry;
+  ord_log_fn log;
+  void *log_context;
+};
+
+struct ord_model {
+  ord_context *context;
+  char *file;                   /* as messages name it */
+  char *text;                   /* the description and its messages point into it */
+  ord_description *description;
+  ord_graph *graph;             /* as built: unbound, no pass has run */
+  ord_tokenizer *tokenizer;     /* NULL: the model has none */
+  ord_weight_store *store;      /* NULL until the weights are opened */
+  char *weight_path;            /* where they come from, for messages; NULL: random or not opened */
+};
+
+/* One plan with its memory and its capture. A session has one for all lengths, and one for a single new token. */
+typedef struct ord_lane {
+  ord_graph *graph; /* after the passes */
+  ord_pass_record *record; /* [ord_pass_count()] */
+  ord_plan *plan;
+  ord_capture *capture; /* NULL in an eager session */
+  ord_memory memory;
+  uint64_t *step_ns; /* [plan->step_count], summed over timed runs */
+  uint64_t timed_runs;
+} ord_lane;
+
+/* What the caller has set for an input, dense. */
+typedef struct ord_input_state {
+  void *data;
+  size_t capacity, bytes;
+  int64_t dim[ORD_RANK_MAX];
+  bool is_set;
+} ord_input_state;
+
+struct ord_session {
+  ord_model *model;
+  ord_graph *graph; /* the model's, with `sample` if it generates */
+  ord_chooser chooser;
+  ord_arena arena; /* pins, names */
+  ord_lane lane[2];
+  uint32_t lane_count;
+  ord_size new_tokens; /* tokens of a row in a run: of the input with `fill: tokens`, or of what enters the caches */
+  bool has_tokens;
+  uint32_t token_dim; /* the run-time dim that new_tokens is, or ORD_NONE */
+  uint32_t token_input, length_input; /* graph->input, or ORD_NONE */
+  const ord_lane *last; /* of the last run, for reading outputs */
+
+  ord_input_state *input; /* [graph->input_count] */
+  int64_t *run_dim;       /* [graph->run_dim_count], of the run being made; -1: not known yet */
+  int64_t rows;           /* of the batch in the run being made */
+  int32_t *past;          /* [batch_max] */
+  int32_t *length;        /* [batch_max], tokens of each row in the run being made */
+  int64_t batch_max;
+  void **cache;           /* [2 * cache_count] */
+  int64_t *cache_length;  /* [cache_count] */
+  uint64_t cache_bytes;
+
+  void *worker;
+  size_t worker_stride;
+  void **output_copy; /* [outputs of the lane]: dense copies of strided outputs, made on demand */
+  uint32_t output_copy_count;
+  char **described;  /* ord_session_input, ord_session_output */
+  atomic_bool cancel;
+  bool is_eager, generates, poisons;
+};
+
+/* lanes.c: the plans. `dry` plans choose and place but read no weight, make no memory. */
+ORD_MUST_CHECK bool ord_lane_create(ord_session *session, const ord_session_options *options, bool single_token,
+                                    bool dry, ord_lane *lane, ord_error *err);
+void ord_lane_finish(ord_session *session, ord_lane *lane);
+/* All lanes of a session. */
+ORD_MUST_CHECK bool ord_session_make_lanes(ord_session *session, const ord_session_options *options, bool dry,
+                                           ord_error *err);
+/* Prepares pins, graph and chooser of a session; the first half of ord_session_create, also for reports. */
+ORD_MUST_CHECK bool ord_session_begin(ord_model *model, const ord_session_options *options, ord_session **out,
+                                      ord_error *err);
+
+/* inputs.c: what a run reads. Works out the run-time dims from what was set, checks everything that the caller gave,
+ * and writes the inputs of the lane. */
+ORD_MUST_CHECK bool ord_inputs_resolve(ord_session *session, ord_error *err);
+ORD_MUST_CHECK bool ord_inputs_write(ord_session *session, const ord_lane *lane, ord_error *err);
+
+/* generate.c: a session that generates samples greedily until a generation says otherwise. */
+ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err);
+
+/* runs.c: one run, with or without timing. */
+ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, bool timed, uint64_t *out_ns,
+                                         ord_error *err);
+
+/* The dense bytes of an input as the caller gives them; checks dtype, rank and fixed dims. */
+ORD_MUST_CHECK bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, const void *data,
+                                   size_t bytes, ord_error *err);
+
+/* Weights that nobody has opened: an error that says how to. */
+ORD_MUST_CHECK bool ord_model_need_weights(const ord_model *model, ord_error *err);
+
+/* Nanoseconds of a clock that only moves forward. */
+uint64_t ord_clock_ns(void);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reports about kernels: what there is (`ordito kernels`), which one computes what and why (`ordito explain`), and
+ * the op table of the format's page.
+ */
+#include "ops/op_table.h"
+#include "session/parts.h"
+
+static bool give(ord_text *text, char **out, ord_error *err) {
+  if (text->failed) {
+    ord_text_finish(text);
+    return ord_fail_memory(err, "writing a report");
+  }
+  *out = text->bytes;
+  return true;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static void kernels_text(const ord_registry *registry, ord_text *text) {
+  for (uint32_t i = 0; i < ord_registry_count(registry); i++) {
+    const ord_plugin_entry *entry = ord_registry_get(registry, i);
+    ord_text_add(text, "%s %s  %s  digest %016llx\n", entry->manifest->name, entry->manifest->version, entry->file,
+                 (unsigned long long)entry->digest);
+    for (uint32_t k = 0; k < entry->plugin->kernel_count; k++) {
+      const ord_kernel *kernel = entry->plugin->kernel[k];
+      ord_text_add(text, "  %-20s %-28s priority %d\n", kernel->op, kernel->name, kernel->priority);
+    }
+  }
+  for (uint32_t i = 0; i < ord_registry_verdict_count(registry); i++) {
+    const ord_plugin_verdict verdict = ord_registry_verdict(registry, i);
+    if (verdict.refused) ord_text_add(text, "refused %s: %s\n", verdict.file, verdict.refused);
+  }
+}
+
+static void kernels_json(const ord_registry *registry, ord_text *text) {
+  ord_text_add(text, "{\"plugins\": [");
+  for (uint32_t i = 0; i < ord_registry_count(registry); i++) {
+    const ord_plugin_entry *entry = ord_registry_get(registry, i);
+    ord_text_add(text, "%s\n  {\"name\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"file\": ", i ? "," : "",
+                 entry->manifest->name, entry->manifest->version, (unsigned long long)entry->digest);
+    ord_text_add_json(text, entry->file);
+    ord_text_add(text, ", \"kernels\": [");
+    for (uint32_t k = 0; k < entry->plugin->kernel_count; k++) {
+      const ord_kernel *kernel = entry->plugin->kernel[k];
+      ord_text_add(text, "%s\n    {\"op\": \"%s\", \"kernel\": \"%s\", \"priority\": %d}", k ? "," : "", kernel->op,
+                   kernel->name, kernel->priority);
+    }
+    ord_text_add(text, "]}");
+  }
+  ord_text_add(text, "],\n\"refused\": [");
+  bool is_first = true;
+  for (uint32_t i = 0; i < ord_registry_verdict_count(registry); i++) {
+    const ord_plugin_verdict verdict = ord_registry_verdict(registry, i);
+    if (!verdict.refused) continue;
+    ord_text_add(text, "%s\n  {\"file\": ", is_first ? "" : ",");
+    ord_text_add_json(text, verdict.file);
+    ord_text_add(text, ", \"reason\": ");
+    ord_text_add_json(text, verdict.refused);
+    ord_text_add(text, "}");
+    is_first = false;
+  }
+  ord_text_add(text, "]}\n");
+}
+
+bool ord_context_report_kernels(ord_context *context, bool json, char **out, ord_error *err) {
+  ord_text text = {0};
+  *out = NULL;
+  if (json) kernels_json(context->registry, &text);
+  else kernels_text(context->registry, &text);
+  return give(&text, out, err);
+}
+
+/* ---- explain ----------------------------------------------------------------------------------------------------- */
+
+static void explain_step_text(const ord_step *step, ord_text *text) {
+  for (uint32_t i = 0; i < step->path_count; i++) ord_text_add(text, "%s%s", i ? ", " : "", step->path[i]);
+  ord_text_add(text, "\n  %s", step->node.op);
+  for (uint32_t i = 0; i < step->node.epilogue_count; i++) ord_text_add(text, " + %s", step->node.epilogue[i].op);
+  ord_text_add(text, ": %s of %s %s%s%s%s, file %s, digest %016llx%s\n", step->choice.kernel->name,
+               step->choice.plugin->manifest->name, step->choice.plugin->manifest->version,
+               *step->choice.answer.variant ? ", variant " : "", step->choice.answer.variant,
+               step->choice.plugin->is_reference ? ", the fallback" : "", step->choice.plugin->file,
+               (unsigned long long)step->choice.plugin->digest, step->choice.pin ? ", forced" : "");
+  for (uint32_t i = 0; i < step->choice.verdict_count; i++) {
+    const ord_verdict *verdict = &step->choice.verdict[i];
+    if (verdict->reason)
+      ord_text_add(text, "    not %s of %s: %s\n", verdict->kernel->name, verdict->plugin->manifest->name,
+                   verdict->reason);
+  }
+}
+
+static void explain_step_json(const ord_step *step, ord_text *text) {
+  ord_text_add(text, "{\"paths\": [");
+  for (uint32_t i = 0; i < step->path_count; i++) {
+    if (i) ord_text_add(text, ", ");
+    ord_text_add_json(text, step->path[i]);
+  }
+  ord_text_add(text, "], \"op\": \"%s\", \"epilogues\": [", step->node.op);
+  for (uint32_t i = 0; i < step->node.epilogue_count; i++)
+    ord_text_add(text, "%s\"%s\"", i ? ", " : "", step->node.epilogue[i].op);
+  ord_text_add(text, "], \"kernel\": \"%s\", \"plugin\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"variant\": ",
+               step->choice.kernel->name, step->choice.plugin->manifest->name, step->choice.plugin->manifest->version,
+               (unsigned long long)step->choice.plugin->digest);
+  ord_text_add_json(text, step->choice.answer.variant);
+  ord_text_add(text, ", \"file\": ");
+  ord_text_add_json(text, step->choice.plugin->file);
+  ord_text_add(text, ", \"forced\": %s, \"fallback\": %s, \"scratch_bytes\": %llu, \"losers\": [",
+               step->choice.pin ? "true" : "false", step->choice.plugin->is_reference ? "true" : "false",
+               (unsigned long long)step->choice.answer.scratch_bytes);
+  bool is_first = true;
+  for (uint32_t i = 0; i < step->choice.verdict_count; i++) {
+    const ord_verdict *verdict = &step->choice.verdict[i];
+    if (!verdict->reason) continue;
+    ord_text_add(text, "%s{\"kernel\": \"%s\", \"plugin\": \"%s\", \"reason\": ", is_first ? "" : ", ",
+                 verdict->kernel->name, verdict->plugin->manifest->name);
+    ord_text_add_json(text, verdict->reason);
+    ord_text_add(text, "}");
+    is_first = false;
+  }
+  ord_text_add(text, "]}");
+}
+
+static void explain_plan(const ord_plan *plan, const char *name, bool json, bool is_first, ord_text *text) {
+  if (json) ord_text_add(text, "%s\n{\"plan\": \"%s\", \"steps\": [", is_first ? "" : ",", name);
+  else ord_text_add(text, "%splan for %s: %u steps\n\n", is_first ? "" : "\n", name, plan->step_count);
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    if (json) ord_text_add(text, "%s\n  ", i ? "," : "");
+    if (json) explain_step_json(&plan->step[i], text);
+    else explain_step_text(&plan->step[i], text);
+  }
+  if (json) ord_text_add(text, "]}");
+}
+
+bool ord_model_report_explain(ord_model *model, const ord_session_options *options, bool json, char **out,
+                              ord_error *err) {
+  static const char *const lane_name[] = {"all lengths", "one new token"};
+  static const ord_session_options defaults = {.struct_size = sizeof defaults};
+  ord_session *session = NULL;
+  ord_text text = {0};
+  *out = NULL;
+  if (!options) options = &defaults;
+  if (!ord_session_begin(model, options, &session, err)) return false;
+  if (!ord_session_make_lanes(session, options, true, err)) {
+    ord_session_destroy(session);
+    return false;
+  }
+  if (json) ord_text_add(&text, "{\"plans\": [");
+  for (uint32_t i = 0; i < session->lane_count; i++)
+    explain_plan(session->lane[i].plan, lane_name[i], json, i == 0, &text);
+  if (json) ord_text_add(&text, "]}\n");
+  ord_session_destroy(session);
+  return give(&text, out, err);
+}
+
+bool ord_report_ops(char **out, ord_error *err) {
+  ord_text text = {0};
+  *out = NULL;
+  if (!ord_op_table_print(&text)) text.failed = true;
+  return give(&text, out, err);
+}

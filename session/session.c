@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A session: one conversation or one stream of runs on a model. Owns the plans, their memory, the caches and the
+ * captures; shares the weights and packs of the model.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/parts.h"
+
+#define WORKER_ALIGN 64u
+
+/* ---- what the options say ------------------------------------------------------------------------------------- */
+
+static bool parse_pins(ord_session *session, const ord_session_options *options, ord_error *err) {
+  ord_pin *pin = ord_arena_take(&session->arena, options->pin_count + 1, sizeof *pin);
+  if (!pin) return ord_fail_memory(err, "reading kernel pins");
+  for (uint32_t i = 0; i < options->pin_count; i++)
+    if (!ord_pin_parse(&session->arena, options->pin[i], &pin[i], err)) return false;
+  const ord_context *context = session->model->context;
+  session->chooser = (ord_chooser){.registry = context->registry,
+                                   .device = &context->device->info,
+                                   .pin = pin,
+                                   .pin_count = options->pin_count,
+                                   .compute = ORD_F32,
+                                   .deny_fallback = options->deny_fallback};
+  return true;
+}
+
+static bool make_graph(ord_session *session, const ord_session_options *options, ord_error *err) {
+  const ord_model *model = session->model;
+  session->generates = options->generates;
+  if (!options->generates) return ord_graph_copy(model->graph, &session->graph, err);
+  const ord_generate_rules *rules = ord_description_generate(model->description);
+  if (!rules->is_given)
+    return ord_fail(err, ORD_INVALID, "%s has no `generate:`; found none; wanted one that names the logits",
+                    ord_model_name(model));
+  return ord_graph_append_sample(model->graph, rules->logits, &session->graph, err);
+}
+
+static uint32_t slot_index(const ord_op *op, const char *name) {
+  for (uint32_t i = 0; i < op->slot_count; i++)
+    if (strcmp(op->slot[i].name, name) == 0) return i;
+  return ORD_NONE;
+}
+
+/* How many tokens a row brings in a run: the token axis of the input, else the keys that enter a cache. */
+static void find_new_tokens(ord_session *session) {
+  const ord_graph *graph = session->graph;
+  if (session->token_input != ORD_NONE) {
+    session->new_tokens = graph->value[graph->input[session->token_input].value].dim[1];
+    session->has_tokens = true;
+  }
+  for (uint32_t i = 0; i < graph->node_count && !session->has_tokens; i++) {
+    if (graph->node[i].cache == ORD_NONE) continue;
+    const uint32_t keys = slot_index(graph->node[i].op, "k");
+    if (keys == ORD_NONE) continue;
+    session->new_tokens = graph->value[graph->node[i].in[keys]].dim[2];
+    session->has_tokens = true;
+  }
+}
+
+/* Finds the inputs that the runtime fills, and the run-time dim of the token axis. */
+static void find_axes(ord_session *session) {
+  const ord_graph *graph = session->graph;
+  session->token_dim = session->token_input = session->length_input = ORD_NONE;
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    if (graph->input[i].fill == ORD_FILL_LENGTHS) session->length_input = i;
+    if (graph->input[i].fill == ORD_FILL_TOKENS) session->token_input = i;
+  }
+  find_new_tokens(session);
+  if (!session->has_tokens) return;
+  for (uint32_t d = 0; d < graph->run_dim_count; d++) {
+    const ord_size_term *term = session->new_tokens.term;
+    if (session->new_tokens.term_count == 1 && term->power[d] == 1 && term->factor == 1) session->token_dim = d;
+  }
+}
+
+bool ord_session_begin(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
+  *out = NULL;
+  ord_session *session = calloc(1, sizeof *session);
+  if (!session) return ord_fail_memory(err, "creating a session");
+  session->model = model;
+  atomic_init(&session->cancel, false);
+  session->is_eager = options->eager;
+  session->poisons = options->poison;
+  if (!parse_pins(session, options, err) || !make_graph(session, options, err)) {
+    ord_session_destroy(session);
+    return false;
+  }
+  find_axes(session);
+  *out = session;
+  return true;
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------- */
+
+static void run_dim_maxima(const ord_graph *graph, int64_t *maximum) {
+  for (uint32_t i = 0; i < graph->run_dim_count; i++) maximum[i] = graph->run_dim[i].max;
+}
+
+static bool make_one_cache(ord_session *session, uint32_t index, const int64_t *maximum, ord_error *err) {
+  const ord_graph_cache *cache = &session->graph->cache[index];
+  ord_device *device = session->model->context->device;
+  int64_t batch = 0;
+  if (!ord_size_evaluate(cache->length, maximum, &session->cache_length[index]) ||
+      !ord_size_evaluate(cache->batch, maximum, &batch))
+    return ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
+  const int64_t width[2] = {cache->k_dim, cache->v_dim};
+  for (int part = 0; part < 2; part++) {
+    const int64_t dim[4] = {batch, cache->kv_heads, session->cache_length[index], width[part]};
+    size_t bytes = 0;
+    if (!ord_tensor_bytes(ORD_F32, 4, dim, &bytes))
+      return ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
+    session->cache[2 * index + part] = device->table->allocate(device, bytes ? bytes : 1, true);
+    if (!session->cache[2 * index + part])
+      return ord_fail(err, ORD_NO_MEMORY, "out of memory: cache '%s' needs %zu bytes", cache->name, bytes);
+    session->cache_bytes += bytes;
+  }
+  if (batch > session->batch_max) session->batch_max = batch;
+  return true;
+}
+
+/* The rows that the runtime counts: of the caches and of the inputs that it fills. */
+static bool count_rows(ord_session *session, const int64_t *maximum, ord_error *err) {
+  const ord_graph *graph = session->graph;
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    const ord_value *value = &graph->value[graph->input[i].value];
+    int64_t rows = 0;
+    if (graph->input[i].fill == ORD_FILL_NONE || graph->input[i].fill == ORD_FILL_NUMBER) continue;
+    if (!ord_size_evaluate(value->dim[0], maximum, &rows))
+      return ord_fail(err, ORD_INVALID, "input '%s' is too large", graph->input[i].name);
+    if (rows > session->batch_max) session->batch_max = rows;
+  }
+  session->past = calloc((size_t)session->batch_max + 1, sizeof *session->past);
+  session->length = calloc((size_t)session->batch_max + 1, sizeof *session->length);
+  return session->past && session->length ? true : ord_fail_memory(err, "creating a session");
+}
+
+static bool make_caches(ord_session *session, ord_error *err) {
+  const uint32_t count = session->graph->cache_count;
+  int64_t maximum[ORD_RUN_DIM_MAX];
+  run_dim_maxima(session->graph, maximum);
+  session->cache = calloc(2 * (size_t)count + 1, sizeof *session->cache);
+  session->cache_length = calloc((size_t)count + 1, sizeof *session->cache_length);
+  session->input = calloc((size_t)session->graph->input_count + 1, sizeof *session->input);
+  session->run_dim = calloc((size_t)session->graph->run_dim_count + 1, sizeof *session->run_dim);
+  if (!session->cache || !session->cache_length || !session->input || !session->run_dim)
+    return ord_fail_memory(err, "creating a session");
+  for (uint32_t i = 0; i < count; i++)
+    if (!make_one_cache(session, i, maximum, err)) return false;
+  return count_rows(session, maximum, err);
+}
+
+/* Memory for each thread, shared by the lanes since only one runs at a time. */
+static bool make_workers(ord_session *session, ord_error *err) {
+  ord_device *device = session->model->context->device;
+  size_t most = 0, bytes = 0;
+  for (uint32_t i = 0; i < session->lane_count; i++)
+    if (session->lane[i].plan->worker_bytes > most) most = session->lane[i].plan->worker_bytes;
+  session->worker_stride = (most + WORKER_ALIGN - 1) / WORKER_ALIGN * WORKER_ALIGN;
+  if (!ord_size_multiply(session->worker_stride, ord_pool_threads(device->pool), &bytes))
+    return ord_fail(err, ORD_INVALID, "a kernel asks for too much memory for each thread");
+  session->worker = device->table->allocate(device, bytes ? bytes : 1, false);
+  return session->worker ? true : ord_fail_memory(err, "making memory for the threads");
+}
+
+static bool make_captures(ord_session *session, ord_error *err) {
+  ord_device *device = session->model->context->device;
+  for (uint32_t i = 0; i < session->lane_count; i++) {
+    ord_lane *lane = &session->lane[i];
+    lane->memory.worker = session->worker;
+    lane->memory.worker_stride = session->worker_stride;
+    if (!session->is_eager && !device->table->capture(device, lane->plan, &lane->memory, &lane->capture, err))
+      return false;
+  }
+  return true;
+}
+
+/* ---- names ---------------------------------------------------------------------------------------------------- */
+
+static bool describe(ord_session *session, char **out, const char *name, uint32_t value, ord_error *err) {
+  ord_text text = {0};
+  ord_text_add(&text, "%s %s ", name, ord_dtype_name(session->graph->value[value].dtype));
+  ord_graph_print_shape(&text, session->graph, value);
+  if (text.failed) {
+    ord_text_finish(&text);
+    return ord_fail_memory(err, "describing a session");
+  }
+  *out = text.bytes;
+  return true;
+}
+
+static bool describe_all(ord_session *session, ord_error *err) {
+  const ord_graph *graph = session->graph;
+  session->described = calloc((size_t)graph->input_count + graph->output_count + 1, sizeof *session->described);
+  if (!session->described) return ord_fail_memory(err, "describing a session");
+  for (uint32_t i = 0; i < graph->input_count; i++)
+    if (!describe(session, &session->described[i], graph->input[i].name, graph->input[i].value, err)) return false;
+  for (uint32_t i = 0; i < graph->output_count; i++)
+    if (!describe(session, &session->described[graph->input_count + i], graph->output[i].name, graph->output[i].value,
+                  err))
+      return false;
+  return true;
+}
+
+const char *ord_session_input(const ord_session *session, uint32_t index) {
+  return index < session->graph->input_count ? session->described[index] : NULL;
+}
+
+const char *ord_session_output(const ord_session *session, uint32_t index) {
+  return index < session->graph->output_count ? session->described[session->graph->input_count + index] : NULL;
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------- */
+
+bool ord_session_make_lanes(ord_session *session, const ord_session_options *options, bool dry, ord_error *err) {
+  const bool has_single = session->token_dim != ORD_NONE && session->graph->cache_count > 0 &&
+                          session->graph->run_dim[session->token_dim].min <= 1 &&
+                          session->graph->run_dim[session->token_dim].max > 1;
+  for (int i = 0; i <= (int)has_single; i++) {
+    session->lane_count = (uint32_t)i + 1;
+    if (!ord_lane_create(session, options, i == 1, dry, &session->lane[i], err)) return false;
+  }
+  if (session->model->store && !dry) ord_weight_store_trim(session->model->store);
+  return true;
+}
+
+bool ord_session_create(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
+  static const ord_session_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
+  *out = NULL;
+  if (!ord_model_need_weights(model, err)) return false;
+  ord_session *session = NULL;
+  if (!ord_session_begin(model, options, &session, err)) return false;
+  if (!make_caches(session, err) || !ord_session_make_lanes(session, options, false, err) || !make_workers(session, err) ||
+      !make_captures(session, err) || !describe_all(session, err) ||
+      (session->generates && !ord_generation_defaults(session, err))) {
+    ord_session_destroy(session);
+    return false;
+  }
+  *out = session;
+  return true;
+}
+
+static void finish_names(ord_session *session) {
+  if (!session->described) return;
+  for (uint32_t i = 0; i < session->graph->input_count + session->graph->output_count; i++) free(session->described[i]);
+  free(session->described);
+}
+
+void ord_session_destroy(ord_session *session) {
+  if (!session) return;
+  ord_device *device = session->model->context->device;
+  for (uint32_t i = 0; i < session->lane_count; i++) ord_lane_finish(session, &session->lane[i]);
+  if (session->worker) device->table->release(device, session->worker);
+  for (uint32_t i = 0; session->cache && i < 2 * session->graph->cache_count; i++)
+    if (session->cache[i]) device->table->release(device, session->cache[i]);
+  for (uint32_t i = 0; session->input && i < session->graph->input_count; i++) free(session->input[i].data);
+  for (uint32_t i = 0; i < session->output_copy_count; i++) free(session->output_copy[i]);
+  finish_names(session);
+  free(session->output_copy);
+  free(session->cache);
+  free(session->cache_length);
+  free(session->input);
+  free(session->run_dim);
+  free(session->past);
+  free(session->length);
+  ord_graph_destroy(session->graph);
+  ord_arena_finish(&session->arena);
+  free(session);
+}
+
+void ord_session_reset(ord_session *session) {
+  memset(session->past, 0, (size_t)session->batch_max * sizeof *session->past);
+  session->last = NULL;
+}
+
+void ord_session_rewind(ord_session *session, int64_t tokens) {
+  for (int64_t row = 0; row < session->batch_max; row++)
+    if (session->past[row] > tokens) session->past[row] = tokens > 0 ? (int32_t)tokens : 0;
+}
+
+void ord_session_cancel(ord_session *session) { atomic_store(&session->cancel, true); }
+
+void ord_session_memory(const ord_session *session, ord_memory_report *out) {
+  const ord_device *device = session->model->context->device;
+  ord_weight_usage usage = {0};
+  if (session->model->store) usage = ord_weight_store_usage(session->model->store);
+  ord_memory_report report = {.struct_size = out->struct_size,
+                              .weights = usage.original_bytes,
+                              .packed = usage.packed_bytes,
+                              .cache = session->cache_bytes,
+                              .worker = session->worker_stride * ord_pool_threads(device->pool)};
+  for (uint32_t i = 0; i < session->lane_count; i++) {
+    report.arena += session->lane[i].plan->arena_bytes;
+    if (session->lane[i].capture) report.captures += device->table->capture_bytes(session->lane[i].capture);
+  }
+  report.peak = usage.peak_bytes + report.cache + report.arena + report.worker + report.captures;
+  *out = report;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A plugin whose open function refuses, with its reason and a native code.
+ */
+#include "ordito_plugin.h"
+
+#include <stdio.h>
+
+ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
+ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **out, ord_plugin_error *err);
+
+const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
+                                          .struct_size = sizeof(ord_manifest),
+                                          .abi_major = ORD_ABI_MAJOR,
+                                          .abi_minor_needed = ORD_ABI_MINOR,
+                                          .abi_minor_built = ORD_ABI_MINOR,
+                                          .flags = ORD_PLUGIN_UNLOADABLE,
+                                          .name = "bad_open_fails"};
+
+ord_status ord_plugin_open(const ord_host *host, const ord_plugin **out, ord_plugin_error *err) {
+  (void)host;
+  (void)out;
+  snprintf(err->text, sizeof err->text, "found no device; wanted one");
+  err->native = 100;
+  return ORD_UNSUPPORTED;
+}

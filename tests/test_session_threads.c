@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads: the same tokens at 1, 2 and 4 threads, two sessions of one model on two threads at once, cancel from another
+ * thread, and thread counts that are wrong. Runs under ThreadSanitizer too.
+ */
+#include <pthread.h>
+#include <time.h>
+
+#include "fixture.h"
+
+static const ord_session_options GENERATES = {.struct_size = sizeof(ord_session_options), .generates = true};
+
+typedef struct tokens {
+  int32_t id[64];
+  uint32_t count;
+} tokens;
+
+static bool collect(void *context, int32_t id, const char *text, size_t bytes) {
+  (void)text;
+  (void)bytes;
+  tokens *out = context;
+  out->id[out->count++] = id;
+  return true;
+}
+
+static void generate(ord_session *session, uint64_t seed, tokens *out) {
+  static const int32_t prompt[] = {256, 'A', 'n', 'd', ' ', 't', 'h', 'e', ' '};
+  ord_generate_options options = ORD_GENERATE_INIT;
+  options.max_tokens = 48;
+  options.temperature = 0.8f;
+  options.seed = seed;
+  ord_error err = ORD_ERROR_INIT;
+  *out = (tokens){0};
+  ord_session_reset(session);
+  MUST(ord_session_generate(session, prompt, 9, &options, collect, out, NULL, &err));
+}
+
+static void thread_counts_do_not_change_tokens(void **state) {
+  (void)state;
+  tokens one, other;
+  stage s = open_nano(1, &GENERATES);
+  generate(s.session, 1, &one);
+  close_stage(&s);
+  for (int threads = 2; threads <= 4; threads += 2) {
+    s = open_nano(threads, &GENERATES);
+    generate(s.session, 1, &other);
+    assert_memory_equal(one.id, other.id, sizeof one.id);
+    close_stage(&s);
+  }
+}
+
+typedef struct worker {
+  ord_model *model;
+  uint64_t seed;
+  tokens out;
+} worker;
+
+static void *work(void *context) {
+  worker *w = context;
+  ord_error err = ORD_ERROR_INIT;
+  ord_session *session = NULL;
+  if (!ord_session_create(w->model, &GENERATES, &session, &err)) return NULL;
+  for (int round = 0; round < 3; round++) generate(session, w->seed, &w->out);
+  ord_session_destroy(session);
+  return w;
+}
+
+static void two_sessions_on_two_threads(void **state) {
+  (void)state;
+  tokens alone[2];
+  stage s = open_nano(2, &GENERATES);
+  for (uint64_t i = 0; i < 2; i++) generate(s.session, i, &alone[i]);
+  worker w[2] = {{.model = s.model, .seed = 0}, {.model = s.model, .seed = 1}};
+  pthread_t thread[2];
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+  for (int i = 0; i < 2; i++) {
+    void *done = NULL;
+    pthread_join(thread[i], &done);
+    assert_ptr_equal(done, &w[i]);
+    assert_memory_equal(w[i].out.id, alone[i].id, sizeof alone[i].id);
+  }
+  close_stage(&s);
+}
+
+static void *cancel_soon(void *context) {
+  const struct timespec pause = {0, 20 * 1000 * 1000};
+  nanosleep(&pause, NULL);
+  ord_session_cancel(context);
+  return NULL;
+}
+
+static bool forever(void *context, int32_t id, const char *text, size_t bytes) {
+  (void)id;
+  (void)text;
+  (void)bytes;
+  const struct timespec pause = {0, 1000 * 1000};
+  nanosleep(&pause, NULL);
+  ++*(int *)context;
+  return true;
+}
+
+static void another_thread_can_cancel(void **state) {
+  (void)state;
+  const int32_t prompt[] = {256};
+  int count = 0;
+  tokens before, after;
+  ord_error err = ORD_ERROR_INIT;
+  ord_generate_options options = ORD_GENERATE_INIT;
+  options.max_tokens = 511;
+  stage s = open_nano(2, &GENERATES);
+  generate(s.session, 3, &before);
+  ord_session_reset(s.session);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, cancel_soon, s.session), 0);
+  assert_false(ord_session_generate(s.session, prompt, 1, &options, forever, &count, NULL, &err));
+  pthread_join(thread, NULL);
+  assert_int_equal(err.code, ORD_CANCELLED);
+  assert_in_range(count, 1, 510);
+  generate(s.session, 3, &after);
+  assert_memory_equal(before.id, after.id, sizeof before.id);
+  close_stage(&s);
+}
+
+static void thread_counts_are_checked(void **state) {
+  (void)state;
+  ord_error err = ORD_ERROR_INIT;
+  ord_context *context = NULL;
+  ord_context_options options = {.struct_size = sizeof options, .threads = -1, .no_default_plugins = true};
+  MUST_FAIL(ord_context_create(&options, &context, &err), "-1");
+  options.threads = 1000;
+  MUST_FAIL(ord_context_create(&options, &context, &err), "1000");
+  options.threads = 0;
+  MUST(ord_context_create(&options, &context, &err));
+  assert_in_range(ord_context_threads(context), 1, 256);
+  ord_context_destroy(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(thread_counts_do_not_change_tokens),
+      cmocka_unit_test(two_sessions_on_two_threads),
+      cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(thread_counts_are_checked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

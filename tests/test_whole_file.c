@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "models/whole_file.h"
+
+#include <sys/stat.h>
+
+#include "weight_fixture.h"
+
+enum { LARGE = 3 << 20 };
+
+static void test_a_file_appears_at_its_end(void **state) {
+  (void)state;
+  ord_error err;
+  ord_whole_file file;
+  unsigned char *bytes = malloc(LARGE);
+  assert_non_null(bytes);
+  memset(bytes, 7, LARGE);
+  MUST(ord_whole_file_begin(&file, in_folder("out"), &err));
+  MUST(ord_whole_file_write(&file, "head", 4, &err));
+  MUST(ord_whole_file_write(&file, bytes, LARGE, &err));
+  assert_int_not_equal(access(in_folder("out"), F_OK), 0);
+  MUST(ord_whole_file_end(&file, &err));
+  struct stat status;
+  assert_int_equal(stat(in_folder("out"), &status), 0);
+  assert_int_equal(status.st_size, LARGE + 4);
+  free(bytes);
+}
+
+static void test_an_abandoned_file_leaves_nothing(void **state) {
+  (void)state;
+  ord_error err;
+  ord_whole_file file;
+  write_bytes("out", "old", 3);
+  MUST(ord_whole_file_begin(&file, in_folder("out"), &err));
+  MUST(ord_whole_file_write(&file, "new file", 8, &err));
+  ord_whole_file_abandon(&file);
+  ord_whole_file_abandon(&file);
+  ord_whole_file zeroed = {0};
+  ord_whole_file_abandon(&zeroed);
+  struct stat status;
+  assert_int_equal(stat(in_folder("out"), &status), 0);
+  assert_int_equal(status.st_size, 3);
+  empty_folder(folder);
+  assert_int_equal(rmdir(folder), 0); /* nothing else was left */
+  assert_int_equal(mkdir(folder, 0700), 0);
+}
+
+/* Two writers of one name do not mix their bytes; the last one to end wins. */
+static void test_two_writers_of_one_name(void **state) {
+  (void)state;
+  ord_error err;
+  ord_whole_file one, other;
+  MUST(ord_whole_file_begin(&one, in_folder("out"), &err));
+  MUST(ord_whole_file_begin(&other, in_folder("out"), &err));
+  MUST(ord_whole_file_write(&one, "one", 3, &err));
+  MUST(ord_whole_file_write(&other, "other", 5, &err));
+  MUST(ord_whole_file_end(&other, &err));
+  MUST(ord_whole_file_end(&one, &err));
+  char bytes[8] = "";
+  FILE *file = fopen(in_folder("out"), "rb");
+  assert_non_null(file);
+  assert_int_equal(fread(bytes, 1, sizeof bytes, file), 3);
+  fclose(file);
+  assert_string_equal(bytes, "one");
+}
+
+static void test_places_that_take_no_file(void **state) {
+  (void)state;
+  static const struct {
+    const char *path, *wanted;
+  } row[] = {{"/dev/null", "/dev/null: is there and is not a regular file"},
+             {"/proc/ordito/out", "cannot be written: No such file or directory"}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    ord_error err;
+    ord_whole_file file;
+    MUST_FAIL(ord_whole_file_begin(&file, row[i].path, &err), row[i].wanted);
+    assert_int_equal(err.code, ORD_IO);
+    ord_whole_file_abandon(&file);
+  }
+  ord_error err;
+  ord_whole_file file;
+  MUST_FAIL(ord_whole_file_begin(&file, folder, &err), "is not a regular file");
+  ord_whole_file_abandon(&file);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_file_appears_at_its_end),
+      cmocka_unit_test(test_an_abandoned_file_leaves_nothing),
+      cmocka_unit_test(test_two_writers_of_one_name),
+      cmocka_unit_test(test_places_that_take_no_file),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
