@@ -24,7 +24,7 @@ typedef struct npy_type {
 } npy_type;
 
 static const npy_type types[] = {
-    {"<f4", ORD_F32, 4, 4}, {"<f2", ORD_F16, 2, 2}, {"<i4", ORD_I32, 4, 4}, {"<i8", ORD_I64, 8, 8},
+    {"<f4", ORD_F32, 4, 4},  {"<f2", ORD_F16, 2, 2}, {"<i4", ORD_I32, 4, 4},  {"<i8", ORD_I64, 8, 8},
     {"|b1", ORD_BOOL, 1, 1}, {"|u1", ORD_I32, 1, 4}, {"<f4", ORD_BF16, 4, 2},
 };
 
@@ -70,7 +70,8 @@ static bool read_at(const npy_reader *reader, uint64_t offset, void *into, size_
 
 static bool fail_header(const npy_reader *reader, const char *wanted) {
   const int bytes = reader->end - reader->at < WORD_MAX ? (int)(reader->end - reader->at) : WORD_MAX;
-  return fail(reader->err, ORD_INVALID, reader->path, "the header is wrong; found '%.*s'; wanted %s", bytes, reader->at, wanted);
+  return fail(reader->err, ORD_INVALID, reader->path, "the header is wrong; found '%.*s'; wanted %s", bytes, reader->at,
+              wanted);
 }
 
 static void skip_spaces(npy_reader *reader) {
@@ -106,8 +107,9 @@ static bool read_descr(npy_reader *reader) {
   if (!read_word(reader, descr)) return false;
   for (size_t i = 0; i < sizeof types / sizeof *types && !reader->type; i++)
     if (strcmp(types[i].descr, descr) == 0) reader->type = &types[i];
-  return reader->type || fail(reader->err, ORD_INVALID, reader->path,
-                              "found type '%s'; wanted <f4, <f2, <i4, <i8, |b1 or |u1 (a.astype('float32') in Python)", descr);
+  return reader->type ||
+         fail(reader->err, ORD_INVALID, reader->path,
+              "found type '%s'; wanted <f4, <f2, <i4, <i8, |b1 or |u1 (a.astype('float32') in Python)", descr);
 }
 
 static bool read_order(npy_reader *reader) {
@@ -133,7 +135,8 @@ static bool read_shape(npy_reader *reader) {
   if (!take(reader, "(")) return fail_header(reader, "a shape in parentheses");
   while (!take(reader, ")")) {
     if (tensor->rank == ORD_RANK_MAX)
-      return fail(reader->err, ORD_INVALID, reader->path, "found more than %d axes; wanted at most %d", ORD_RANK_MAX, ORD_RANK_MAX);
+      return fail(reader->err, ORD_INVALID, reader->path, "found more than %d axes; wanted at most %d", ORD_RANK_MAX,
+                  ORD_RANK_MAX);
     if (!read_dim(reader, &tensor->dim[tensor->rank++])) return false;
     if (!take(reader, ",")) {
       if (tensor->rank == 1) return fail_header(reader, "',' behind a single axis");
@@ -161,7 +164,8 @@ static bool read_dictionary(npy_reader *reader) {
     size_t key = 0;
     while (key < KEY_COUNT && strcmp(keys[key].name, name) != 0) key++;
     if (key == KEY_COUNT || seen[key])
-      return fail(reader->err, ORD_INVALID, reader->path, "the header has %s key '%s'; wanted descr, fortran_order, shape",
+      return fail(reader->err, ORD_INVALID, reader->path,
+                  "the header has %s key '%s'; wanted descr, fortran_order, shape",
                   key == KEY_COUNT ? "an unknown" : "twice the", name);
     seen[key] = true;
     if (!take(reader, ":")) return fail_header(reader, "':'");
@@ -172,7 +176,8 @@ static bool read_dictionary(npy_reader *reader) {
   }
   for (size_t key = 0; key < KEY_COUNT; key++)
     if (!seen[key])
-      return fail(reader->err, ORD_INVALID, reader->path, "the header lacks '%s'; wanted descr, fortran_order, shape", keys[key].name);
+      return fail(reader->err, ORD_INVALID, reader->path, "the header lacks '%s'; wanted descr, fortran_order, shape",
+                  keys[key].name);
   skip_spaces(reader);
   return reader->at == reader->end || fail_header(reader, "nothing behind the dictionary");
 }
@@ -191,8 +196,9 @@ static bool read_prefix(npy_reader *reader, size_t *out_header) {
   if (version > 1) header |= (uint64_t)start[10] << 16 | (uint64_t)start[11] << 24;
   reader->data_offset = (version > 1 ? 12 : 10) + header;
   if (header > HEADER_LIMIT || reader->data_offset > reader->file_bytes)
-    return fail(reader->err, ORD_INVALID, reader->path, "found a header of %llu bytes in a file of %llu; wanted at most %d",
-                (unsigned long long)header, (unsigned long long)reader->file_bytes, HEADER_LIMIT);
+    return fail(reader->err, ORD_INVALID, reader->path,
+                "found a header of %llu bytes in a file of %llu; wanted at most %d", (unsigned long long)header,
+                (unsigned long long)reader->file_bytes, HEADER_LIMIT);
   *out_header = (size_t)header;
   return true;
 }
@@ -211,8 +217,9 @@ static bool check_size(const npy_reader *reader, uint64_t *out_count) {
     return fail(reader->err, ORD_INVALID, reader->path, "the shape is larger than any array");
   const uint64_t found = reader->file_bytes - reader->data_offset;
   if (bytes != found)
-    return fail(reader->err, ORD_INVALID, reader->path, "found %llu bytes of data; wanted %llu, what type and shape take",
-                (unsigned long long)found, (unsigned long long)bytes);
+    return fail(reader->err, ORD_INVALID, reader->path,
+                "found %llu bytes of data; wanted %llu, what type and shape take", (unsigned long long)found,
+                (unsigned long long)bytes);
   *out_count = count;
   return true;
 }
@@ -255,7 +262,8 @@ static bool read_file(npy_reader *reader) {
   if (!header) return fail(reader->err, ORD_NO_MEMORY, reader->path, "out of memory");
   reader->at = header;
   reader->end = header + header_bytes;
-  const bool done = read_at(reader, reader->data_offset - header_bytes, header, header_bytes) && read_dictionary(reader);
+  const bool done =
+      read_at(reader, reader->data_offset - header_bytes, header, header_bytes) && read_dictionary(reader);
   free(header);
   return done && read_data(reader);
 }
@@ -284,7 +292,8 @@ static bool write_header(FILE *file, const npy_type *type, const ord_tensor *ten
   /* Numpy writes (3,) and (3, 4). */
   if (tensor->rank > 1) length--;
   length += snprintf(text + length, sizeof text - (size_t)length, "), }");
-  const int prefix = MAGIC_BYTES + 4, padded = (prefix + length + 1 + HEADER_ALIGN - 1) / HEADER_ALIGN * HEADER_ALIGN - prefix;
+  const int prefix = MAGIC_BYTES + 4,
+            padded = (prefix + length + 1 + HEADER_ALIGN - 1) / HEADER_ALIGN * HEADER_ALIGN - prefix;
   const unsigned char size[4] = {1, 0, (unsigned char)(padded & 0xff), (unsigned char)(padded >> 8)};
   return fwrite(magic, 1, MAGIC_BYTES, file) == MAGIC_BYTES && fwrite(size, 1, sizeof size, file) == sizeof size &&
          fprintf(file, "%.*s%*s", length, text, padded - length, "\n") >= 0;

@@ -8,9 +8,9 @@
 
 #include "ordito.h"
 
-/* Reads a whole file. *out_data is the malloc'ed memory behind tensor->data, NULL after a failure. Everything is checked
- * against the file's size before memory is taken. u1 becomes i32, the smallest type that the library computes with and
- * that holds it. */
+/* Reads a whole file. *out_data is the malloc'ed memory behind tensor->data, NULL after a failure. Everything is
+ * checked against the file's size before memory is taken. u1 becomes i32, the smallest type that the library computes
+ * with and that holds it. */
 ORD_MUST_CHECK bool npy_read(const char *path, ord_tensor *tensor, void **out_data, ord_error *err);
 
 /* Writes a file that is whole or absent: beside `path`, then renamed. bf16, which .npy does not know, is written as

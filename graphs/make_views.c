@@ -40,7 +40,9 @@ static bool trial_begin(view_trial *trial, uint32_t node, uint32_t capacity, ord
   *trial = (view_trial){.node = node};
   trial->value = ord_arena_take(&trial->arena, capacity, sizeof *trial->value);
   trial->with = ord_arena_take(&trial->arena, capacity, sizeof *trial->with);
-  return (trial->value && trial->with) || ord_fail_memory(err, DOING);
+  if (trial->value && trial->with) return true;
+  ord_arena_finish(&trial->arena);
+  return ord_fail_memory(err, DOING);
 }
 
 static void trial_add(view_trial *trial, uint32_t value, ord_value with) {

@@ -33,7 +33,8 @@ typedef struct checkpoint_reader {
 } checkpoint_reader;
 
 static int32_t read_i32(const unsigned char *bytes) {
-  const uint32_t number = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+  const uint32_t number =
+      (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
   return (int32_t)number;
 }
 
@@ -41,19 +42,20 @@ static bool read_header(checkpoint_reader *reader) {
   const ord_weight_disk *disk = reader->disk;
   unsigned char header[HEADER_BYTES];
   if (disk->bytes < sizeof header)
-    return ord_fail(reader->err, ORD_INVALID, "%s: too short for a checkpoint; found %" PRIu64 " bytes; wanted at least %d%s",
-                    disk->path, disk->bytes, HEADER_BYTES, ord_weight_guess(disk));
+    return ord_fail(reader->err, ORD_INVALID,
+                    "%s: too short for a checkpoint; found %" PRIu64 " bytes; wanted at least %d%s", disk->path,
+                    disk->bytes, HEADER_BYTES, ord_weight_guess(disk));
   if (!ord_weight_disk_read(disk, 0, sizeof header, header, reader->err)) return false;
   reader->step = read_i32(header);
   reader->declared = read_i32(header + 4);
   if (reader->declared <= 0)
-    return ord_fail(reader->err, ORD_INVALID, "%s: not a checkpoint; found n_params %d; wanted at least 1%s", disk->path,
-                    reader->declared, ord_weight_guess(disk));
+    return ord_fail(reader->err, ORD_INVALID, "%s: not a checkpoint; found n_params %d; wanted at least 1%s",
+                    disk->path, reader->declared, ord_weight_guess(disk));
   const uint64_t wanted = HEADER_BYTES + (uint64_t)PART_COUNT * NUMBER_BYTES * (uint64_t)reader->declared;
   if (disk->bytes != wanted)
     return ord_fail(reader->err, ORD_INVALID,
-                    "%s: not a checkpoint, or not whole; found %" PRIu64 " bytes with n_params %d; wanted 8 + 12 * n_params = %" PRIu64
-                    "%s",
+                    "%s: not a checkpoint, or not whole; found %" PRIu64
+                    " bytes with n_params %d; wanted 8 + 12 * n_params = %" PRIu64 "%s",
                     disk->path, disk->bytes, reader->declared, wanted, ord_weight_guess(disk));
   return true;
 }
@@ -90,7 +92,8 @@ static bool resolve_order(checkpoint_reader *reader, const ord_graph *graph, con
     entry->weight = *found;
     size_t sum;
     if (!count_numbers(entry->weight, &entry->count) || !ord_size_add(reader->sum, entry->count, &sum))
-      return ord_fail(reader->err, ORD_INVALID, "%s: weight '%s' is too large for any file", reader->disk->path, name[i]);
+      return ord_fail(reader->err, ORD_INVALID, "%s: weight '%s' is too large for any file", reader->disk->path,
+                      name[i]);
     reader->sum = sum;
   }
   reader->ordered_count = count;
@@ -102,14 +105,16 @@ static bool fail_sum(const checkpoint_reader *reader) {
   ord_text parts = {0};
   for (uint32_t i = 0; i < reader->ordered_count && i < ORD_LIST_MAX; i++) {
     const ord_graph_weight *weight = reader->ordered[i].weight;
-    ord_text_add(&parts, "%s%s %s", i ? ", " : "", weight->name, ord_dims_print(weight->stored_rank, weight->stored_dim).bytes);
+    ord_text_add(&parts, "%s%s %s", i ? ", " : "", weight->name,
+                 ord_dims_print(weight->stored_rank, weight->stored_dim).bytes);
   }
   if (reader->ordered_count > ORD_LIST_MAX) ord_text_add(&parts, " and %u more", reader->ordered_count - ORD_LIST_MAX);
   if (parts.failed)
     ord_fail_memory(reader->err, "checking a checkpoint");
   else
-    ord_fail(reader->err, ORD_INVALID, "%s: found n_params %d; wanted %" PRIu64 ", what checkpoint.order adds up to: %s",
-             reader->disk->path, reader->declared, reader->sum, parts.bytes);
+    ord_fail(reader->err, ORD_INVALID,
+             "%s: found n_params %d; wanted %" PRIu64 ", what checkpoint.order adds up to: %s", reader->disk->path,
+             reader->declared, reader->sum, parts.bytes);
   ord_text_finish(&parts);
   return false;
 }
@@ -119,12 +124,13 @@ static bool list_tensors(const checkpoint_reader *reader) {
   for (uint32_t part = 0; part < PART_COUNT; part++) {
     for (uint32_t i = 0; i < reader->ordered_count; i++) {
       const ordered_weight *entry = &reader->ordered[i];
-      ord_file_tensor tensor = {.name = ord_arena_format(&reader->file->arena, "%s%s", entry->weight->name, part_suffix[part]),
-                                .type_name = ord_safetensors_type(ORD_F32),
-                                .dtype = ORD_F32,
-                                .rank = entry->weight->stored_rank,
-                                .offset = offset,
-                                .bytes = entry->count * NUMBER_BYTES};
+      ord_file_tensor tensor = {
+          .name = ord_arena_format(&reader->file->arena, "%s%s", entry->weight->name, part_suffix[part]),
+          .type_name = ord_safetensors_type(ORD_F32),
+          .dtype = ORD_F32,
+          .rank = entry->weight->stored_rank,
+          .offset = offset,
+          .bytes = entry->count * NUMBER_BYTES};
       if (!tensor.name) return ord_fail_memory(reader->err, "listing tensors");
       memcpy(tensor.dim, entry->weight->stored_dim, tensor.rank * sizeof *tensor.dim);
       if (!ord_weight_file_add_tensor(reader->file, &tensor, reader->err)) return false;
@@ -142,7 +148,8 @@ bool ord_checkpoint_open(ord_weight_file *file, const ord_description *descripti
   const char *const *name = NULL;
   const uint32_t count = description ? ord_description_order(description, &name) : 0;
   if (!count || !graph)
-    return ord_fail(err, ORD_INVALID, "%s: a checkpoint has numbers without names; wanted a model file with checkpoint.order%s",
+    return ord_fail(err, ORD_INVALID,
+                    "%s: a checkpoint has numbers without names; wanted a model file with checkpoint.order%s",
                     file->path, ord_weight_guess(reader.disk));
   if (!resolve_order(&reader, graph, name, count)) return false;
   if (reader.sum != (uint64_t)reader.declared) return fail_sum(&reader);

@@ -49,8 +49,8 @@ static bool write_named_header(writer *to) {
     const ord_convert_tensor *tensor = &to->plan->tensor[t];
     ord_text_add(&text, "%s", separator);
     ord_text_add_json(&text, tensor->name);
-    ord_text_add(&text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", tensor->type_name,
-                 ord_dims_print(tensor->rank, tensor->dim).bytes, offset, offset + tensor->bytes);
+    ord_text_add(&text, ":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                 tensor->type_name, ord_dims_print(tensor->rank, tensor->dim).bytes, offset, offset + tensor->bytes);
     offset += tensor->bytes;
     separator = ",";
   }
@@ -85,8 +85,9 @@ static bool write_checkpoint_header(writer *to) {
   if (!read_step(to, &step)) return false;
   const uint64_t count = to->all / sizeof(float) / 3;
   if (count > INT32_MAX)
-    return ord_fail(to->err, ORD_INVALID, "a checkpoint counts its numbers with 31 bits; found %" PRIu64 "; wanted at most %d",
-                    count, INT32_MAX);
+    return ord_fail(to->err, ORD_INVALID,
+                    "a checkpoint counts its numbers with 31 bits; found %" PRIu64 "; wanted at most %d", count,
+                    INT32_MAX);
   const uint32_t number[2] = {(uint32_t)step, (uint32_t)count};
   unsigned char header[8];
   for (int i = 0; i < 8; i++) header[i] = (unsigned char)(number[i / 4] >> 8 * (i % 4));
@@ -103,8 +104,8 @@ static bool check_range(const writer *to, const ord_convert_tensor *tensor, ord_
     if ((half[i] & 0x7fffu) != 0x7c00u) continue;
     float number;
     if (ord_convert(from, to->in + i * bytes, ORD_F32, &number, 1) && isfinite(number))
-      return ord_fail(to->err, ORD_INVALID, "%s: tensor '%s' holds %g; f16 ends at 65504; wanted bf16 or f32", to->file->path,
-                      tensor->name, (double)number);
+      return ord_fail(to->err, ORD_INVALID, "%s: tensor '%s' holds %g; f16 ends at 65504; wanted bf16 or f32",
+                      to->file->path, tensor->name, (double)number);
   }
   return true;
 }
@@ -115,8 +116,8 @@ static bool write_elements(writer *to, const ord_convert_tensor *tensor, ord_dty
   const unsigned char *from = to->in;
   if (converts) {
     if (!ord_convert(dtype, to->in, tensor->dtype, to->out, count))
-      return ord_fail(to->err, ORD_INTERNAL, "tensor '%s': no conversion from %s to %s", tensor->name, ord_dtype_name(dtype),
-                      ord_dtype_name(tensor->dtype));
+      return ord_fail(to->err, ORD_INTERNAL, "tensor '%s': no conversion from %s to %s", tensor->name,
+                      ord_dtype_name(dtype), ord_dtype_name(tensor->dtype));
     if (tensor->dtype == ORD_F16 && !check_range(to, tensor, dtype, count)) return false;
     from = to->out;
     bytes = count * ord_dtype_get(tensor->dtype)->block_bytes;
@@ -138,8 +139,8 @@ static bool write_run(writer *to, const ord_convert_tensor *tensor, const ord_co
     const size_t count = rest < chunk ? (size_t)rest : chunk;
     if (piece->tensor == ORD_NONE)
       memset(to->in, 0, count * element);
-    else if (!ord_weight_file_read(to->file, piece->tensor, piece->span.base + run * piece->span.stride + at, count * element,
-                                   to->in, to->err))
+    else if (!ord_weight_file_read(to->file, piece->tensor, piece->span.base + run * piece->span.stride + at,
+                                   count * element, to->in, to->err))
       return false;
     if (!write_elements(to, tensor, piece->dtype, count, converts)) return false;
     at += count * element;

@@ -8,7 +8,8 @@
 
 #include "models/weight_format.h"
 
-/* Runs of a tensor of the source. Number i of all pieces of a tensor follow one another, then come the numbers i + 1. */
+/* Runs of a tensor of the source. Number i of all pieces of a tensor follow one another, then come the numbers i + 1.
+ */
 typedef struct ord_convert_piece {
   uint32_t tensor; /* ORD_NONE: zeros */
   ord_dtype dtype; /* of the source */

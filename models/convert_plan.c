@@ -77,8 +77,8 @@ static bool plan_all(const planner *make) {
     if (dtype) bytes = bytes / ord_dtype_get(from->dtype)->block_bytes * ord_dtype_get(dtype)->block_bytes;
     const uint32_t first_piece = make->plan->piece_count;
     if (!add_piece(make, t, (ord_weight_span){1, 0, from->bytes, from->bytes}) ||
-        !add_tensor(make, from->name, dtype ? ord_safetensors_type(dtype) : from->type_name, dtype, from->rank, from->dim,
-                    bytes, first_piece))
+        !add_tensor(make, from->name, dtype ? ord_safetensors_type(dtype) : from->type_name, dtype, from->rank,
+                    from->dim, bytes, first_piece))
       return false;
   }
   return true;
@@ -114,14 +114,15 @@ static bool check_moments(const planner *make, bool *out_has) {
       found++;
       if (moment->dtype != ORD_F32 || moment->rank != weight->rank ||
           memcmp(moment->dim, weight->dim, weight->rank * sizeof *weight->dim) != 0)
-        return ord_fail(make->err, ORD_INVALID, "%s: tensor '%s' is %s %s, wanted F32 %s", make->file->path, moment->name,
-                        moment->type_name, ord_dims_print(moment->rank, moment->dim).bytes,
+        return ord_fail(make->err, ORD_INVALID, "%s: tensor '%s' is %s %s, wanted F32 %s", make->file->path,
+                        moment->name, moment->type_name, ord_dims_print(moment->rank, moment->dim).bytes,
                         ord_dims_print(weight->rank, weight->dim).bytes);
     }
   }
   if (found && lacking)
-    return ord_fail(make->err, ORD_INVALID, "%s: tensor '%s' lacks its Adam moments, others have theirs; wanted all or none",
-                    make->file->path, lacking);
+    return ord_fail(make->err, ORD_INVALID,
+                    "%s: tensor '%s' lacks its Adam moments, others have theirs; wanted all or none", make->file->path,
+                    lacking);
   *out_has = found > 0;
   return true;
 }
@@ -149,25 +150,29 @@ static bool plan_checkpoint(planner *make) {
   const uint32_t count = ord_description_order(make->description, &order);
   bool has_moments; /* where they are not, zeros are written */
   if (!count)
-    return ord_fail(make->err, ORD_INVALID, "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
+    return ord_fail(make->err, ORD_INVALID,
+                    "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
   if (!map_weights(make) || !check_moments(make, &has_moments)) return false;
   for (uint32_t part = 0; part < PART_COUNT; part++) {
     for (uint32_t i = 0; i < count; i++) {
       const uint32_t weight = find_weight(make->graph, order[i]);
       if (weight == ORD_NONE)
-        return ord_fail(make->err, ORD_INVALID, "checkpoint.order names '%s'; wanted weights of the model only", order[i]);
+        return ord_fail(make->err, ORD_INVALID, "checkpoint.order names '%s'; wanted weights of the model only",
+                        order[i]);
       const ord_graph_weight *wanted = &make->graph->weight[weight];
       const ord_file_tensor *from = &make->file->tensor[make->tensor_of[weight]];
       if (!is_float(from->dtype))
-        return ord_fail(make->err, ORD_UNSUPPORTED, "%s: tensor '%s' is %s; a checkpoint holds F32 and takes F32, F16 and BF16",
-                        make->file->path, from->name, from->type_name);
+        return ord_fail(make->err, ORD_UNSUPPORTED,
+                        "%s: tensor '%s' is %s; a checkpoint holds F32 and takes F32, F16 and BF16", make->file->path,
+                        from->name, from->type_name);
       size_t bytes;
       if (!ord_tensor_bytes(ORD_F32, wanted->stored_rank, wanted->stored_dim, &bytes))
         return ord_fail(make->err, ORD_INVALID, "weight '%s' is too large for any file", wanted->name);
       const uint32_t first_piece = make->plan->piece_count;
       if (!add_weight_piece(make, weight, part) ||
           !add_tensor(make, ord_arena_format(&make->plan->arena, "%s%s", wanted->name, part_suffix[part]),
-                      ord_safetensors_type(ORD_F32), ORD_F32, wanted->stored_rank, wanted->stored_dim, bytes, first_piece))
+                      ord_safetensors_type(ORD_F32), ORD_F32, wanted->stored_rank, wanted->stored_dim, bytes,
+                      first_piece))
         return false;
     }
   }
@@ -192,15 +197,16 @@ static bool check_group(const planner *make, const uint32_t *member, uint32_t co
   int64_t reached = 0;
   for (uint32_t i = 0; i < count; i++) {
     const ord_graph_weight *weight = &make->graph->weight[member[i]];
-    bool joins = weight->has_slice && weight->slice_axis == first->slice_axis && weight->stored_rank == first->stored_rank &&
-                 weight->slice_start == reached;
+    bool joins = weight->has_slice && weight->slice_axis == first->slice_axis &&
+                 weight->stored_rank == first->stored_rank && weight->slice_start == reached;
     for (uint32_t axis = 0; joins && axis < weight->stored_rank; axis++)
       joins = axis == weight->slice_axis || weight->stored_dim[axis] == first->stored_dim[axis];
     if (!joins)
-      return ord_fail(make->err, ORD_INVALID,
-                      "weight '%s' (line %u) does not join the others to tensor '%s'; wanted slices along one axis without hole "
-                      "or overlap",
-                      weight->name, weight->line, weight->file_name);
+      return ord_fail(
+          make->err, ORD_INVALID,
+          "weight '%s' (line %u) does not join the others to tensor '%s'; wanted slices along one axis without hole "
+          "or overlap",
+          weight->name, weight->line, weight->file_name);
     if (__builtin_add_overflow(reached, weight->stored_dim[weight->slice_axis], &reached))
       return ord_fail(make->err, ORD_INVALID, "tensor '%s' is too large for any file", weight->file_name);
   }
@@ -266,7 +272,8 @@ bool ord_convert_plan_make(const ord_weight_file *file, const ord_description *d
     return ord_fail(err, ORD_INVALID, "found type %s; wanted %s", ord_dtype_name(options->dtype),
                     to_checkpoint ? "f32, the type of a checkpoint" : "f32, f16 or bf16");
   if (to_checkpoint && (!description || !graph))
-    return ord_fail(err, ORD_INVALID, "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
+    return ord_fail(err, ORD_INVALID,
+                    "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
   if (to_checkpoint) return plan_checkpoint(&make);
   return file->kind == ORD_WEIGHTS_CHECKPOINT ? plan_named(&make) : plan_all(&make);
 }

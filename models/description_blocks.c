@@ -49,6 +49,10 @@ static bool read_takes(ord_reader *reader, const ord_yaml_node *takes, ord_block
   static const char *const kind[] = {"value", "int", NULL};
   ord_teller *teller = &reader->teller;
   if (!ord_field_is_map(teller, takes, "takes", "a mapping of parameters to value or int")) return false;
+  if (takes->count > ORD_PARAMETER_MAX) {
+    ord_tell(teller, takes, "takes: found %u parameters; wanted at most %d", takes->count, ORD_PARAMETER_MAX);
+    return false;
+  }
   block->parameter = ord_reader_take(reader, takes->count, sizeof *block->parameter);
   if (!block->parameter) return false;
   bool is_good = true;

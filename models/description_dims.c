@@ -248,7 +248,7 @@ bool ord_dim_find(const ord_description *description, const char *name, ord_size
     candidate[count] = description->dim[count].name;
   const char *nearest = ord_nearest_name(name, candidate, count);
   return ord_fault_set(fault, 0, "dim '%s' is unknown; %s%s%s", name,
-                       nearest ? "did you mean '" : "wanted a name under dims:", nearest ? nearest : "",
+                       nearest ? "did you mean '" : "wanted the name of a dim that is set", nearest ? nearest : "",
                        nearest ? "'?" : "");
 }
 

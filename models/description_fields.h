@@ -11,6 +11,7 @@
 #include "models/pattern.h"
 
 #define ORD_ITEM_LIMIT 65536
+#define ORD_PARAMETER_MAX 60
 
 typedef struct ord_dim {
   const char *name;

@@ -22,12 +22,11 @@ typedef struct file_type {
 } file_type;
 
 static const file_type types[] = {
-    {"F32", 32, ORD_F32},       {"F16", 16, ORD_F16},       {"BF16", 16, ORD_BF16}, {"I8", 8, ORD_I8},
-    {"I32", 32, ORD_I32},       {"I64", 64, ORD_I64},       {"BOOL", 8, ORD_BOOL},  {"U8", 8, 0},
-    {"I16", 16, 0},             {"U16", 16, 0},             {"U32", 32, 0},         {"U64", 64, 0},
-    {"F64", 64, 0},             {"C64", 64, 0},             {"F8_E4M3", 8, 0},      {"F8_E5M2", 8, 0},
-    {"F8_E4M3FNUZ", 8, 0},      {"F8_E5M2FNUZ", 8, 0},      {"F8_E8M0", 8, 0},      {"F6_E2M3", 6, 0},
-    {"F6_E3M2", 6, 0},          {"F4", 4, 0},
+    {"F32", 32, ORD_F32}, {"F16", 16, ORD_F16},  {"BF16", 16, ORD_BF16}, {"I8", 8, ORD_I8}, {"I32", 32, ORD_I32},
+    {"I64", 64, ORD_I64}, {"BOOL", 8, ORD_BOOL}, {"U8", 8, 0},           {"I16", 16, 0},    {"U16", 16, 0},
+    {"U32", 32, 0},       {"U64", 64, 0},        {"F64", 64, 0},         {"C64", 64, 0},    {"F8_E4M3", 8, 0},
+    {"F8_E5M2", 8, 0},    {"F8_E4M3FNUZ", 8, 0}, {"F8_E5M2FNUZ", 8, 0},  {"F8_E8M0", 8, 0}, {"F6_E2M3", 6, 0},
+    {"F6_E3M2", 6, 0},    {"F4", 4, 0},
 };
 
 static const file_type *type_find(const char *name) {
@@ -68,8 +67,8 @@ static bool check_prefix(const ord_weight_disk *disk, uint64_t *out_header, ord_
                     disk->path, header, disk->bytes, HEADER_LIMIT, ord_weight_guess(disk));
   if (header > room)
     return ord_fail(err, ORD_INVALID,
-                    "%s: the file ends inside its header; found %" PRIu64 " bytes; wanted at least %" PRIu64 ", %" PRIu64
-                    " more (an unfinished download?)",
+                    "%s: the file ends inside its header; found %" PRIu64 " bytes; wanted at least %" PRIu64
+                    ", %" PRIu64 " more (an unfinished download?)",
                     disk->path, disk->bytes, header + PREFIX_BYTES, header - room);
   *out_header = header;
   return true;
@@ -78,7 +77,8 @@ static bool check_prefix(const ord_weight_disk *disk, uint64_t *out_header, ord_
 static bool fail_json(const ord_weight_disk *disk, const json_error_t *fault, ord_error *err) {
   switch (json_error_code(fault)) {
   case json_error_unknown: /* what jansson leaves when an allocation inside its tables fails */
-  case json_error_out_of_memory: return ord_fail_memory(err, "reading a safetensors header");
+  case json_error_out_of_memory:
+    return ord_fail_memory(err, "reading a safetensors header");
   case json_error_duplicate_key:
     return ord_fail(err, ORD_INVALID, "%s: the header names a thing twice: %s; wanted each tensor once", disk->path,
                     fault->text);
@@ -125,16 +125,16 @@ static bool check_name(const entry_reader *reader) {
   if (length == 0) return ord_fail(reader->err, ORD_INVALID, "%s: a tensor has no name", reader->disk->path);
   for (size_t i = 0; i < length; i++)
     if ((unsigned char)reader->name[i] < 0x20 || reader->name[i] == 0x7f)
-      return ord_fail(reader->err, ORD_INVALID, "%s: a tensor's name has control byte 0x%02x at its byte %zu; wanted none",
-                      reader->disk->path, (unsigned char)reader->name[i], i);
+      return ord_fail(reader->err, ORD_INVALID,
+                      "%s: a tensor's name has control byte 0x%02x at its byte %zu; wanted none", reader->disk->path,
+                      (unsigned char)reader->name[i], i);
   return true;
 }
 
 static bool read_shape(const entry_reader *reader, const json_t *shape, ord_file_tensor *tensor) {
   if (!json_is_array(shape)) return fail_entry(reader, "'shape' is not a list; wanted whole numbers");
   const size_t rank = json_array_size(shape);
-  if (rank > ORD_FILE_RANK_MAX)
-    return fail_entry(reader, "found %zu axes; wanted at most %d", rank, ORD_FILE_RANK_MAX);
+  if (rank > ORD_FILE_RANK_MAX) return fail_entry(reader, "found %zu axes; wanted at most %d", rank, ORD_FILE_RANK_MAX);
   for (size_t axis = 0; axis < rank; axis++) {
     const json_t *dim = json_array_get(shape, axis);
     if (!json_is_integer(dim) || json_integer_value(dim) < 0)
@@ -145,8 +145,8 @@ static bool read_shape(const entry_reader *reader, const json_t *shape, ord_file
   return true;
 }
 
-/* Bytes that shape and type take; false if there can be no such tensor. An axis of 0 makes it empty, whatever the others
- * say. */
+/* Bytes that shape and type take; false if there can be no such tensor. An axis of 0 makes it empty, whatever the
+ * others say. */
 static bool count_bytes(const ord_file_tensor *tensor, uint32_t bits, uint64_t *out) {
   size_t count = 1;
   for (uint32_t axis = 0; axis < tensor->rank; axis++)
@@ -187,8 +187,8 @@ static bool read_entry(const entry_reader *reader, const json_t *entry) {
     return fail_entry(reader, "%s %s is no whole number of bytes below 2^64", type_name,
                       ord_dims_print(tensor.rank, tensor.dim).bytes);
   if (wanted != tensor.bytes)
-    return fail_entry(reader, "found data_offsets of %" PRIu64 " bytes; wanted %" PRIu64 " for %s %s", tensor.bytes, wanted,
-                      type_name, ord_dims_print(tensor.rank, tensor.dim).bytes);
+    return fail_entry(reader, "found data_offsets of %" PRIu64 " bytes; wanted %" PRIu64 " for %s %s", tensor.bytes,
+                      wanted, type_name, ord_dims_print(tensor.rank, tensor.dim).bytes);
   tensor.dtype = type ? type->dtype : 0;
   return ord_weight_file_add_tensor(reader->file, &tensor, reader->err);
 }
@@ -230,23 +230,25 @@ static bool check_layout(ord_weight_file *file, const ord_weight_disk *disk, uin
                          ord_error *err) {
   const uint64_t start = header + PREFIX_BYTES, data = disk->bytes - start;
   const uint32_t count = file->tensor_count - first;
-  ord_file_tensor *tensor = file->tensor + first;
+  ord_file_tensor *tensor = count ? file->tensor + first : NULL;
   if (count) qsort(tensor, count, sizeof *tensor, compare_offsets);
   uint64_t filled = 0;
   const char *before = "the header";
   for (uint32_t i = 0; i < count; i++) {
     if (tensor[i].offset != filled)
-      return ord_fail(err, ORD_INVALID, "%s: tensor '%s' %s '%s'; found its begin at byte %" PRIu64 " of the data; wanted %" PRIu64,
-                      disk->path, tensor[i].name, tensor[i].offset < filled ? "overlaps" : "leaves a hole behind", before,
-                      tensor[i].offset, filled);
+      return ord_fail(err, ORD_INVALID,
+                      "%s: tensor '%s' %s '%s'; found its begin at byte %" PRIu64 " of the data; wanted %" PRIu64,
+                      disk->path, tensor[i].name, tensor[i].offset < filled ? "overlaps" : "leaves a hole behind",
+                      before, tensor[i].offset, filled);
     filled += tensor[i].bytes; /* both below 2^63 */
     if (filled > data) return fail_cut(disk, &tensor[i], count - i, start, err);
     tensor[i].offset += start;
     before = tensor[i].name;
   }
   if (filled < data)
-    return ord_fail(err, ORD_INVALID, "%s: has bytes that belong to no tensor; found %" PRIu64 " bytes; wanted %" PRIu64,
-                    disk->path, disk->bytes, start + filled);
+    return ord_fail(err, ORD_INVALID,
+                    "%s: has bytes that belong to no tensor; found %" PRIu64 " bytes; wanted %" PRIu64, disk->path,
+                    disk->bytes, start + filled);
   return true;
 }
 

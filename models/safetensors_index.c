@@ -28,9 +28,10 @@ static bool read_text(index_reader *reader) {
   if (!ord_weight_file_add_disk(file, file->path, reader->err)) return false;
   const ord_weight_disk disk = file->disk[--file->disk_count]; /* holds no tensors: closed again here */
   char *text = NULL;
-  bool done = disk.bytes <= INDEX_LIMIT ||
-              ord_fail(reader->err, ORD_INVALID, "%s: too large for an index; found %" PRIu64 " bytes; wanted at most %" PRIu64,
-                       file->path, disk.bytes, INDEX_LIMIT);
+  bool done =
+      disk.bytes <= INDEX_LIMIT ||
+      ord_fail(reader->err, ORD_INVALID, "%s: too large for an index; found %" PRIu64 " bytes; wanted at most %" PRIu64,
+               file->path, disk.bytes, INDEX_LIMIT);
   if (done) {
     text = malloc((size_t)disk.bytes + 1);
     done = text ? ord_weight_disk_read(&disk, 0, (size_t)disk.bytes, text, reader->err)
@@ -43,8 +44,8 @@ static bool read_text(index_reader *reader) {
     if (!reader->root && (code == json_error_unknown || code == json_error_out_of_memory))
       done = ord_fail_memory(reader->err, "reading a shard index");
     else if (!reader->root)
-      done = ord_fail(reader->err, ORD_INVALID, "%s:%d:%d: not a shard index: %s%s", file->path, fault.line, fault.column,
-                      fault.text, code == json_error_duplicate_key ? "" : ord_weight_guess(&disk));
+      done = ord_fail(reader->err, ORD_INVALID, "%s:%d:%d: not a shard index: %s%s", file->path, fault.line,
+                      fault.column, fault.text, code == json_error_duplicate_key ? "" : ord_weight_guess(&disk));
   }
   free(text);
   close(disk.descriptor);
@@ -57,8 +58,9 @@ static bool check_shard_name(const index_reader *reader, const char *tensor, con
     return ord_fail(reader->err, ORD_INVALID, "%s: tensor '%s': no file name; wanted the name of a shard",
                     reader->file->path, tensor);
   if (strchr(shard, '/') || shard[0] == '.' || shard[0] == '\0')
-    return ord_fail(reader->err, ORD_INVALID, "%s: tensor '%s': found shard '%s'; wanted the name of a file beside the index",
-                    reader->file->path, tensor, shard);
+    return ord_fail(reader->err, ORD_INVALID,
+                    "%s: tensor '%s': found shard '%s'; wanted the name of a file beside the index", reader->file->path,
+                    tensor, shard);
   return true;
 }
 
@@ -105,9 +107,10 @@ static bool check_shards_exist(index_reader *reader) {
     if (++count == ORD_LIST_MAX + 1) ord_text_add(&missing, ", ..");
   }
   if (done && count)
-    done = missing.failed ? ord_fail_memory(reader->err, "looking for shards")
-                          : ord_fail(reader->err, ORD_IO, "%s: %u of %zu shards are missing: %s; wanted them beside the index",
-                                     reader->file->path, count, json_object_size(reader->shards), missing.bytes);
+    done = missing.failed
+               ? ord_fail_memory(reader->err, "looking for shards")
+               : ord_fail(reader->err, ORD_IO, "%s: %u of %zu shards are missing: %s; wanted them beside the index",
+                          reader->file->path, count, json_object_size(reader->shards), missing.bytes);
   ord_text_finish(&missing);
   return done;
 }
@@ -131,12 +134,12 @@ static bool check_tensors(const index_reader *reader) {
     const json_int_t number = json_integer_value(json_object_get(reader->shards, shard));
     const uint32_t found = ord_weight_file_find_tensor(reader->file, name);
     if (found == ORD_NONE)
-      return ord_fail(reader->err, ORD_INVALID, "%s: tensor '%s' is in no shard; wanted it in '%s'", reader->file->path, name,
-                      shard);
+      return ord_fail(reader->err, ORD_INVALID, "%s: tensor '%s' is in no shard; wanted it in '%s'", reader->file->path,
+                      name, shard);
     const uint32_t holder = reader->file->tensor[found].file;
     if (holder != number)
-      return ord_fail(reader->err, ORD_INVALID, "%s: tensor '%s': found it in %s; wanted it in '%s'", reader->file->path, name,
-                      reader->file->disk[holder].path, shard);
+      return ord_fail(reader->err, ORD_INVALID, "%s: tensor '%s': found it in %s; wanted it in '%s'",
+                      reader->file->path, name, reader->file->disk[holder].path, shard);
   }
   return true;
 }

@@ -24,7 +24,8 @@ static const struct {
 bool ord_tokenizer_find(const ord_tokenizer *tokenizer, const ord_token_name *name, int32_t *out, ord_error *err) {
   if (name->text) {
     return tokenizer->verbs->find(tokenizer, name->text, out) ||
-           ord_fail(err, ORD_INVALID, "'%s' is no token of the tokenizer; wanted %s", name->text, tokenizer->verbs->wanted);
+           ord_fail(err, ORD_INVALID, "'%s' is no token of the tokenizer; wanted %s", name->text,
+                    tokenizer->verbs->wanted);
   }
   if (name->id < 0 || name->id >= tokenizer->vocab)
     return ord_fail(err, ORD_INVALID, "token id %lld is outside the vocabulary; wanted 0 to %d", (long long)name->id,
@@ -122,7 +123,8 @@ static bool continue_held(ord_decoder *decoder, unsigned char byte, ord_text *te
   if (!decoder->held_count) return false;
   const size_t row = lead_find(decoder->held[0]);
   const bool is_second = decoder->held_count == 1;
-  if (byte < (is_second ? lead[row].second_low : 0x80) || byte > (is_second ? lead[row].second_high : 0xbf)) return false;
+  if (byte < (is_second ? lead[row].second_low : 0x80) || byte > (is_second ? lead[row].second_high : 0xbf))
+    return false;
   decoder->held[decoder->held_count++] = byte;
   if (decoder->held_count == lead[row].bytes) {
     ord_text_add_n(text, (const char *)decoder->held, decoder->held_count);

@@ -151,15 +151,14 @@ const char *ord_weight_file_metadata(const ord_weight_file *file, const char *ke
   return NULL;
 }
 
-/* The tensor whose name is `name` with `suffix` behind it. */
-static uint32_t find(const ord_weight_file *file, const char *name, const char *suffix) {
-  const size_t length = strlen(name);
+uint32_t ord_weight_file_find_joined(const ord_weight_file *file, const char *first, const char *second) {
+  const size_t length = strlen(first);
   uint32_t low = 0, high = file->tensor_count;
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
     const char *candidate = file->tensor[file->by_name[middle]].name;
-    int order = strncmp(candidate, name, length);
-    if (order == 0) order = strcmp(candidate + length, suffix);
+    int order = strncmp(candidate, first, length);
+    if (order == 0) order = strcmp(candidate + length, second);
     if (order == 0) return file->by_name[middle];
     if (order < 0)
       low = middle + 1;
@@ -169,10 +168,12 @@ static uint32_t find(const ord_weight_file *file, const char *name, const char *
   return ORD_NONE;
 }
 
-uint32_t ord_weight_file_find_tensor(const ord_weight_file *file, const char *name) { return find(file, name, ""); }
+uint32_t ord_weight_file_find_tensor(const ord_weight_file *file, const char *name) {
+  return ord_weight_file_find_joined(file, name, "");
+}
 
 uint32_t ord_weight_file_find_companion(const ord_weight_file *file, uint32_t index, const char *suffix) {
-  return find(file, file->tensor[index].name, suffix);
+  return ord_weight_file_find_joined(file, file->tensor[index].name, suffix);
 }
 
 const char *ord_weight_file_name_of(const ord_weight_file *file, const ord_graph_weight *weight) {
@@ -205,8 +206,9 @@ bool ord_weight_disk_read(const ord_weight_disk *disk, uint64_t offset, size_t b
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ord_fail(err, ORD_IO, "%s: cannot be read: %s", disk->path, strerror(errno));
     if (got == 0)
-      return ord_fail(err, ORD_IO, "%s: became shorter while it was read; found its end at byte %llu; wanted %llu bytes",
-                      disk->path, (unsigned long long)(offset + done), (unsigned long long)disk->bytes);
+      return ord_fail(err, ORD_IO,
+                      "%s: became shorter while it was read; found its end at byte %llu; wanted %llu bytes", disk->path,
+                      (unsigned long long)(offset + done), (unsigned long long)disk->bytes);
     done += (size_t)got;
   }
   return true;

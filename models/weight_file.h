@@ -44,15 +44,15 @@ ORD_MUST_CHECK bool ord_weight_file_read(const ord_weight_file *file, uint32_t t
 
 /* Where the weights of a model are looked for: `given` (--weights), NAME/ beside the model file, ORDITO_MODELS; NAME is
  * the full name, then the name. The error lists the places. The result is malloc'ed text. */
-ORD_MUST_CHECK bool ord_weight_file_find(const char *given, const char *model_file,
-                                         const ord_description *description, char **out_path, ord_error *err);
+ORD_MUST_CHECK bool ord_weight_file_find(const char *given, const char *model_file, const ord_description *description,
+                                         char **out_path, ord_error *err);
 
 /* What maps where: one row per weight of the graph and one per unused tensor. */
 typedef enum { ORD_MAPS, ORD_MISSING, ORD_WRONG_SHAPE, ORD_WRONG_DTYPE, ORD_UNUSED, ORD_IGNORED } ord_mapping_state;
 typedef struct ord_mapping_row {
   ord_mapping_state state;
-  uint32_t weight; /* ORD_NONE for UNUSED and IGNORED */
-  uint32_t tensor; /* ORD_NONE for MISSING */
+  uint32_t weight;  /* ORD_NONE for UNUSED and IGNORED */
+  uint32_t tensor;  /* ORD_NONE for MISSING */
   const char *text; /* the fault with found, wanted and the closest match; NULL for MAPS */
   uint32_t place;   /* where in the text of a fault "line N" begins: a message writes FILE:N there */
 } ord_mapping_row;

@@ -68,15 +68,17 @@ static bool content_read(const char *folder, folder_content *content, ord_error 
   }
   free(entry);
   content->first = path.bytes;
-  return !(path.failed || content->weights.failed || content->others.failed) || ord_fail_memory(err, "listing a folder");
+  return !(path.failed || content->weights.failed || content->others.failed) ||
+         ord_fail_memory(err, "listing a folder");
 }
 
 /* The one weight file of `folder` to *out; *out stays NULL if there is none, then `content` says what is. */
 static bool choose_in_folder(const char *folder, folder_content *content, char **out, ord_error *err) {
   if (!content_read(folder, content, err)) return false;
   if (content->weight_count > 1)
-    return ord_fail(err, ORD_INVALID, "%s: holds %u weight files: %s; wanted exactly one, or the file itself as --weights",
-                    folder, content->weight_count, content->weights.bytes);
+    return ord_fail(err, ORD_INVALID,
+                    "%s: holds %u weight files: %s; wanted exactly one, or the file itself as --weights", folder,
+                    content->weight_count, content->weights.bytes);
   *out = content->first;
   content->first = NULL;
   return true;

@@ -68,6 +68,8 @@ ORD_MUST_CHECK bool ord_weight_file_index(ord_weight_file *file, ord_error *err)
 const char *ord_weight_file_metadata(const ord_weight_file *file, const char *key);
 /* ORD_NONE if there is none. */
 uint32_t ord_weight_file_find_tensor(const ord_weight_file *file, const char *name);
+/* The tensor whose name is these two texts one behind the other. */
+uint32_t ord_weight_file_find_joined(const ord_weight_file *file, const char *first, const char *second);
 /* The tensor NAME + suffix of tensor `index`, ORD_NONE if there is none. */
 uint32_t ord_weight_file_find_companion(const ord_weight_file *file, uint32_t index, const char *suffix);
 /* Reads all of a range; a file that is shorter or was written to meanwhile is an error. */

@@ -27,7 +27,9 @@ static const file_look looks[] = {
     {"\x93NUMPY", 6, false, "; it looks like a .npy array"},
     {"\x89HDF", 4, false, "; it looks like an HDF5 file"},
     {"\x1f\x8b", 2, false, "; it looks like a gzip archive"},
-    {"\x7f" "ELF", 4, false, "; it looks like a program or shared object"},
+    {"\x7f"
+     "ELF",
+     4, false, "; it looks like a program or shared object"},
     {"version https://git-lfs", 23, true,
      "; it is a git-lfs pointer, the weights themselves were not fetched (git lfs pull)"},
     {"<!doctype", 9, true, "; it looks like a web page (HTML)"},
@@ -61,7 +63,8 @@ const char *ord_weight_guess(const ord_weight_disk *disk) {
       return look->words;
   }
   /* A header's size, then its opening brace: the one thing here that can be right in itself. */
-  if (count > 8 && start[8] == '{' && !start[6] && !start[7]) return "; it looks like a safetensors file (NAME.safetensors)";
+  if (count > 8 && start[8] == '{' && !start[6] && !start[7])
+    return "; it looks like a safetensors file (NAME.safetensors)";
   if (is_printable(start, count)) return "; it looks like text";
   if (is_zero(start, count)) return "; it begins with zeros (an unfinished download?)";
   return "";

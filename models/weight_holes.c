@@ -53,11 +53,12 @@ static void check_tensor(const ord_file_tensor *tensor, const ord_graph *graph, 
     const int64_t end = read[i].is_whole ? whole : read[i].end;
     if (read[i].start > reached) warn_hole(tensor, weight, cut->axis, reached, read[i].start, list);
     if (read[i].start < reached)
-      ord_diagnose_warning(list, "weight-hole", weight->line, weight->column,
-                           "weights '%s' and '%s' both read %lld to %lld along axis %u of tensor '%s'; wanted slices that "
-                           "do not overlap",
-                           last->name, weight->name, (long long)read[i].start,
-                           (long long)(end < reached ? end : reached) - 1, cut->axis, tensor->name);
+      ord_diagnose_warning(
+          list, "weight-hole", weight->line, weight->column,
+          "weights '%s' and '%s' both read %lld to %lld along axis %u of tensor '%s'; wanted slices that "
+          "do not overlap",
+          last->name, weight->name, (long long)read[i].start, (long long)(end < reached ? end : reached) - 1, cut->axis,
+          tensor->name);
     if (end > reached) {
       reached = end;
       last = weight;

@@ -22,10 +22,10 @@ typedef struct mapper {
   const ord_description *description;
   const ord_graph *graph;
   ord_mapping *mapping;
-  bool *is_read;        /* [tensor] by a weight, or as its scales or moments */
-  const char **unread;  /* names offered as the nearest */
+  bool *is_read;       /* [tensor] by a weight, or as its scales or moments */
+  const char **unread; /* names offered as the nearest */
   uint32_t unread_count;
-  const char *prefix;   /* of the file's names, or of the model's if `is_prefix_ours`; NULL: none */
+  const char *prefix; /* of the file's names, or of the model's if `is_prefix_ours`; NULL: none */
   bool is_prefix_ours;
   ord_error *err;
 } mapper;
@@ -46,10 +46,12 @@ static bool add_fault(mapper *map, ord_mapping_state state, uint32_t weight, uin
   const char *lead = ord_arena_format(&map->mapping->arena, "%s (%s%s%s", subject, is_renamed ? "weight " : "",
                                       is_renamed ? wanted->name : "", is_renamed ? ", " : "");
   if (!lead) return ord_fail_memory(map->err, "mapping weights");
-  const char *text = ord_arena_format(&map->mapping->arena, "%sline %u%s%s)", lead, wanted->line, *hint ? "; " : "", hint);
+  const char *text =
+      ord_arena_format(&map->mapping->arena, "%sline %u%s%s)", lead, wanted->line, *hint ? "; " : "", hint);
   if (!text) return ord_fail_memory(map->err, "mapping weights");
   ord_mapping_row *row = &map->mapping->row[map->mapping->row_count++];
-  *row = (ord_mapping_row){.state = state, .weight = weight, .tensor = tensor, .text = text, .place = (uint32_t)strlen(lead)};
+  *row = (ord_mapping_row){
+      .state = state, .weight = weight, .tensor = tensor, .text = text, .place = (uint32_t)strlen(lead)};
   map->mapping->fault_count++;
   return true;
 }
@@ -79,7 +81,8 @@ static const ord_graph_weight *find_table(const ord_graph *graph, const ord_grap
 /* What may help with a missing weight, "" if nothing does; NULL when out of memory. */
 static const char *missing_hint(mapper *map, const ord_graph_weight *weight, const char *name) {
   ord_arena *arena = &map->mapping->arena;
-  if (map->prefix && map->is_prefix_ours) return ord_arena_format(arena, "the file has '%s'", name + strlen(map->prefix));
+  if (map->prefix && map->is_prefix_ours)
+    return ord_arena_format(arena, "the file has '%s'", name + strlen(map->prefix));
   if (map->prefix) return ord_arena_format(arena, "the file has '%s%s'", map->prefix, name);
   const ord_graph_weight *table = find_table(map->graph, weight);
   if (table && ord_weight_file_find_tensor(map->file, ord_weight_file_name_of(map->file, table)) != ORD_NONE)
@@ -101,27 +104,23 @@ static bool add_missing(mapper *map, uint32_t weight) {
 static uint32_t next_missing(const mapper *map, uint32_t from) {
   uint32_t weight = from;
   while (weight < map->graph->weight_count &&
-         ord_weight_file_find_tensor(map->file, ord_weight_file_name_of(map->file, &map->graph->weight[weight])) != ORD_NONE)
+         ord_weight_file_find_tensor(map->file, ord_weight_file_name_of(map->file, &map->graph->weight[weight])) !=
+             ORD_NONE)
     weight++;
   return weight;
 }
 
 /* Are all missing names in the file, if `prefix` is put in front or (`is_ours`) taken away? */
 static bool prefix_explains(const mapper *map, const char *prefix, bool is_ours) {
-  ord_text name = {0};
-  bool explains = true;
   const size_t length = strlen(prefix);
-  for (uint32_t w = next_missing(map, 0); w < map->graph->weight_count && explains; w = next_missing(map, w + 1)) {
+  for (uint32_t w = next_missing(map, 0); w < map->graph->weight_count; w = next_missing(map, w + 1)) {
     const char *wanted = ord_weight_file_name_of(map->file, &map->graph->weight[w]);
-    name.length = 0;
-    if (is_ours && strncmp(wanted, prefix, length) != 0)
-      explains = false;
-    else
-      ord_text_add(&name, "%s%s", is_ours ? "" : prefix, is_ours ? wanted + length : wanted);
-    explains = explains && !name.failed && ord_weight_file_find_tensor(map->file, name.bytes) != ORD_NONE;
+    if (is_ours && strncmp(wanted, prefix, length) != 0) return false;
+    const uint32_t tensor = is_ours ? ord_weight_file_find_tensor(map->file, wanted + length)
+                                    : ord_weight_file_find_joined(map->file, prefix, wanted);
+    if (tensor == ORD_NONE) return false;
   }
-  ord_text_finish(&name);
-  return explains;
+  return true;
 }
 
 /* A prefix that the file's names have and the model's lack, taken from tensors that end like the first missing name. */
@@ -143,7 +142,8 @@ static bool find_their_prefix(mapper *map, const char *missing) {
 /* A prefix that the model's names have and the file's lack. */
 static bool find_our_prefix(mapper *map, const char *missing) {
   uint32_t tries = 0;
-  for (const char *dot = strchr(missing, '.'); dot && tries < PREFIX_TRIES && !map->prefix; dot = strchr(dot + 1, '.')) {
+  for (const char *dot = strchr(missing, '.'); dot && tries < PREFIX_TRIES && !map->prefix;
+       dot = strchr(dot + 1, '.')) {
     const char *prefix = ord_arena_text_n(&map->mapping->arena, missing, (size_t)(dot + 1 - missing));
     if (!prefix) return ord_fail_memory(map->err, "mapping weights");
     if (prefix_explains(map, prefix, true)) map->prefix = prefix;
@@ -160,11 +160,11 @@ static bool find_prefix(mapper *map) {
   if (!find_their_prefix(map, name)) return false;
   if (!map->prefix && !find_our_prefix(map, name)) return false;
   if (!map->prefix) return true;
-  map->mapping->note = map->is_prefix_ours
-                           ? ord_arena_format(&map->mapping->arena, "all missing names are in the file without '%s' in front",
-                                              map->prefix)
-                           : ord_arena_format(&map->mapping->arena, "all missing names are in the file with '%s' in front",
-                                              map->prefix);
+  map->mapping->note =
+      map->is_prefix_ours
+          ? ord_arena_format(&map->mapping->arena, "all missing names are in the file without '%s' in front",
+                             map->prefix)
+          : ord_arena_format(&map->mapping->arena, "all missing names are in the file with '%s' in front", map->prefix);
   return map->mapping->note || ord_fail_memory(map->err, "mapping weights");
 }
 
@@ -213,13 +213,15 @@ static bool check_scale(mapper *map, uint32_t weight, uint32_t tensor, bool *out
   *out_is_fault = true;
   if (!ord_weight_span_scale(found, wanted, &span, &rows)) {
     const char *subject = ord_arena_format(arena, "%s is I8 without rows, wanted F32, F16 or BF16", found->name);
-    return subject ? add_fault(map, ORD_WRONG_DTYPE, weight, tensor, subject, "") : ord_fail_memory(map->err, "mapping weights");
+    return subject ? add_fault(map, ORD_WRONG_DTYPE, weight, tensor, subject, "")
+                   : ord_fail_memory(map->err, "mapping weights");
   }
   const uint32_t scale = ord_weight_file_find_companion(map->file, tensor, ORD_SCALE);
   if (scale == ORD_NONE) {
     const char *subject = ord_arena_format(arena, "missing %s" ORD_SCALE, found->name);
-    return subject ? add_fault(map, ORD_MISSING, weight, ORD_NONE, subject, "the scales of an I8 tensor, F32, one a row")
-                   : ord_fail_memory(map->err, "mapping weights");
+    return subject
+               ? add_fault(map, ORD_MISSING, weight, ORD_NONE, subject, "the scales of an I8 tensor, F32, one a row")
+               : ord_fail_memory(map->err, "mapping weights");
   }
   map->is_read[scale] = true;
   const ord_file_tensor *given = &map->file->tensor[scale];
@@ -229,7 +231,8 @@ static bool check_scale(mapper *map, uint32_t weight, uint32_t tensor, bool *out
   }
   const char *subject = ord_arena_format(arena, "%s is %s %s, wanted F32 [%" PRIu64 "]", given->name, given->type_name,
                                          ord_dims_print(given->rank, given->dim).bytes, rows);
-  return subject ? add_fault(map, ORD_WRONG_SHAPE, weight, tensor, subject, "") : ord_fail_memory(map->err, "mapping weights");
+  return subject ? add_fault(map, ORD_WRONG_SHAPE, weight, tensor, subject, "")
+                 : ord_fail_memory(map->err, "mapping weights");
 }
 
 /* ---- all rows -------------------------------------------------------------------------------------------------- */
@@ -244,7 +247,8 @@ static bool map_weight(mapper *map, uint32_t weight) {
   bool is_fault = false;
   if (found->dtype == ORD_I8 && !check_scale(map, weight, tensor, &is_fault)) return false;
   if (!is_fault)
-    map->mapping->row[map->mapping->row_count++] = (ord_mapping_row){.state = ORD_MAPS, .weight = weight, .tensor = tensor};
+    map->mapping->row[map->mapping->row_count++] =
+        (ord_mapping_row){.state = ORD_MAPS, .weight = weight, .tensor = tensor};
   return true;
 }
 
@@ -288,8 +292,9 @@ static bool warn_unused(const mapper *map, ord_diagnostics *list) {
   }
   if (count > ORD_LIST_MAX) ord_text_add(&names, " and %u more", count - ORD_LIST_MAX);
   if (count && !names.failed)
-    ord_diagnose_warning(list, "unused-tensor", 0, 0, "%s: no weight reads %u tensor%s: %s; wanted checkpoint.ignore to name %s",
-                         map->file->path, count, count == 1 ? "" : "s", names.bytes, count == 1 ? "it" : "them");
+    ord_diagnose_warning(list, "unused-tensor", 0, 0,
+                         "%s: no weight reads %u tensor%s: %s; wanted checkpoint.ignore to name %s", map->file->path,
+                         count, count == 1 ? "" : "s", names.bytes, count == 1 ? "it" : "them");
   const bool done = !names.failed;
   ord_text_finish(&names);
   return done || ord_fail_memory(map->err, "mapping weights");
@@ -341,8 +346,8 @@ bool ord_mapping_fail(const ord_mapping *mapping, const ord_weight_file *file, c
     ord_fail_memory(err, "mapping weights");
   else
     ord_fail(err, ORD_INVALID, "%s: %u fault%s for %s: %s%s%s", file->path, mapping->fault_count,
-             mapping->fault_count == 1 ? "" : "s", model_file ? model_file : "the model", mapping->note ? mapping->note : "",
-             mapping->note ? "; " : "", told ? faults.bytes : "none");
+             mapping->fault_count == 1 ? "" : "s", model_file ? model_file : "the model",
+             mapping->note ? mapping->note : "", mapping->note ? "; " : "", told ? faults.bytes : "none");
   ord_text_finish(&faults);
   return false;
 }

@@ -50,8 +50,8 @@ static ord_weight_stored random_stored(void *context, uint32_t weight) {
 static bool random_read(void *context, uint32_t weight, size_t offset, size_t bytes, void *into, ord_error *err) {
   const random_weight *from = (const random_weight *)context + weight;
   if (offset > from->bytes || bytes > from->bytes - offset)
-    return ord_fail(err, ORD_INTERNAL, "random weights: bytes %zu to %zu asked for; there are %zu", offset, offset + bytes,
-                    from->bytes);
+    return ord_fail(err, ORD_INTERNAL, "random weights: bytes %zu to %zu asked for; there are %zu", offset,
+                    offset + bytes, from->bytes);
   unsigned char *to = into;
   while (bytes) {
     const float number = number_at(from, offset / sizeof number);

@@ -48,8 +48,8 @@ static void source_destroy(void *context) {
   free(source);
 }
 
-static bool fill_weight(const ord_weight_file *file, const ord_graph_weight *weight, uint32_t tensor, source_weight *out,
-                        ord_error *err) {
+static bool fill_weight(const ord_weight_file *file, const ord_graph_weight *weight, uint32_t tensor,
+                        source_weight *out, ord_error *err) {
   *out = (source_weight){.tensor = tensor, .scale = ORD_NONE, .span = ord_weight_span_make(file, tensor, weight)};
   if (file->tensor[tensor].dtype != ORD_I8) return true;
   uint64_t rows;

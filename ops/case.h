@@ -74,8 +74,9 @@ typedef struct ord_case_setup {
   ord_case_tensor item_tensor[2 * ORD_CASE_EPILOGUE_MAX]; /* the operands of items, until they are part of `tensor` */
   uint32_t item_count, item_tensor_count;
 
-  uint32_t entry_count;                         /* the operands before the results */
-  uint32_t first_state, first_item, first_scalar; /* where states (then scales), operands of items, scalars (`past` first) begin */
+  uint32_t entry_count; /* the operands before the results */
+  uint32_t first_state, first_item,
+      first_scalar; /* where states (then scales), operands of items, scalars (`past` first) begin */
   ord_node node;
 } ord_case_setup;
 

@@ -31,7 +31,8 @@ static void *host_find(void *context, const char *name) {
   return NULL;
 }
 
-/* ---- one run of one row ------------------------------------------------------------------------------------------- */
+/* ---- one run of one row -------------------------------------------------------------------------------------------
+ */
 
 /* Memory of `bytes` between margins that must stay as they are. */
 typedef struct guarded {
@@ -68,7 +69,8 @@ static bool guard(case_trial *trial, size_t bytes, guarded *out) {
 static bool check_guard(case_trial *trial, const guarded *memory, const char *what) {
   for (size_t i = 1; i <= ORD_CASE_MARGIN; i++)
     if (memory->data[-(ptrdiff_t)i] != MARGIN_BYTE || memory->data[memory->bytes + i - 1] != MARGIN_BYTE)
-      return ord_case_fail(trial->result, "%s: %zu bytes were asked for, and bytes beyond them were written", what, memory->bytes);
+      return ord_case_fail(trial->result, "%s: %zu bytes were asked for, and bytes beyond them were written", what,
+                           memory->bytes);
   return true;
 }
 
@@ -104,11 +106,14 @@ static bool check_answer(case_trial *trial) {
     if (!answer->chunk_limit[phase]) return ord_case_fail(trial->result, "query: phase %u has no chunk", phase);
   for (uint32_t i = 0; i < node->operand_count; i++) {
     if (!answer->pack[i].key) continue;
-    if (node->operand[i].role != ORD_WEIGHT) return ord_case_fail(trial->result, "query: operand %u is packed and no weight", i);
-    if (!trial->kernel->pack) return ord_case_fail(trial->result, "query: operand %u has a pack key, but there is no pack", i);
+    if (node->operand[i].role != ORD_WEIGHT)
+      return ord_case_fail(trial->result, "query: operand %u is packed and no weight", i);
+    if (!trial->kernel->pack)
+      return ord_case_fail(trial->result, "query: operand %u has a pack key, but there is no pack", i);
   }
   if (answer->epilogue_served > node->epilogue_count)
-    return ord_case_fail(trial->result, "query: serves %u of %u epilogue items", answer->epilogue_served, node->epilogue_count);
+    return ord_case_fail(trial->result, "query: serves %u of %u epilogue items", answer->epilogue_served,
+                         node->epilogue_count);
   if (answer->epilogue_served < node->epilogue_count)
     return refuse(trial, "serves %u of %u epilogue items", answer->epilogue_served, node->epilogue_count);
   return true;
@@ -124,7 +129,8 @@ static bool query(case_trial *trial) {
   again.pack = trial->answer.pack;
   if (status != status_again || !is_same_pack || memcmp(&trial->answer, &again, sizeof again) != 0)
     return ord_case_fail(trial->result, "query: gives two answers to one question");
-  if (status == ORD_NO && !trial->answer.reason[0]) return ord_case_fail(trial->result, "query: refuses without a reason");
+  if (status == ORD_NO && !trial->answer.reason[0])
+    return ord_case_fail(trial->result, "query: refuses without a reason");
   if (status == ORD_NO) return refuse(trial, "%.*s", (int)sizeof trial->answer.reason, trial->answer.reason);
   if (status != ORD_OK) return ord_case_fail(trial->result, "query: status %d; wanted ORD_OK or ORD_NO", (int)status);
   memcpy(trial->result->variant, trial->answer.variant, sizeof trial->result->variant - 1);
@@ -146,13 +152,15 @@ static bool pack(case_trial *trial, uint32_t which) {
   for (uint32_t slice = SLICES; slice-- > 0;) {
     const ord_status status = trial->kernel->pack(trial->kernel, &trial->setup->node, &trial->answer, which, segment,
                                                   slice, SLICES, packed.data);
-    if (status != ORD_OK) return ord_case_fail(trial->result, "pack: status %d of operand %s", (int)status, tensor->name);
+    if (status != ORD_OK)
+      return ord_case_fail(trial->result, "pack: status %d of operand %s", (int)status, tensor->name);
   }
   trial->address[which] = packed.data;
   return check_guard(trial, &packed, "pack");
 }
 
-/* ---- launch -------------------------------------------------------------------------------------------------------- */
+/* ---- launch --------------------------------------------------------------------------------------------------------
+ */
 
 /* Chunk number `place` of a shuffled order: steps of a number that shares no factor with the count. */
 static uint32_t shuffled(uint32_t place, uint32_t count) {
@@ -213,13 +221,15 @@ static bool check_memory(case_trial *trial) {
     if (!now || !before) return ord_case_out_of_memory(trial->setup);
     if (is_written) erase_elements(tensor, now), erase_elements(tensor, before);
     if (memcmp(now, before, tensor->block_bytes) != 0)
-      return ord_case_fail(trial->result, is_written ? "%s: bytes outside the tensor were written" : "%s: an input was written",
-                    tensor->name);
+      return ord_case_fail(trial->result,
+                           is_written ? "%s: bytes outside the tensor were written" : "%s: an input was written",
+                           tensor->name);
   }
   return true;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void restore(case_trial *trial) {
   for (uint32_t i = 0; i < trial->setup->tensor_count; i++)
@@ -240,7 +250,7 @@ static bool run_shuffled(case_trial *trial) {
   for (uint32_t i = 0; i < trial->setup->tensor_count; i++)
     if (first[i] && memcmp(first[i], trial->setup->tensor[i].block, trial->setup->tensor[i].block_bytes) != 0)
       return ord_case_fail(trial->result, "%s: a second launch with its chunks in another order gives other bits",
-                    trial->setup->tensor[i].name);
+                           trial->setup->tensor[i].name);
   return true;
 }
 
@@ -261,12 +271,14 @@ static bool run_aliased(case_trial *trial) {
     restore(trial);
     memcpy(output->data, input->data, output->block_bytes - (size_t)(output->data - output->block) - ORD_CASE_MARGIN);
     trial->address[i] = output->data;
-    const bool is_right = launch(trial, false) && check_memory(trial) && ord_case_judge(trial->setup, &trial->wanted, trial->result);
+    const bool is_right =
+        launch(trial, false) && check_memory(trial) && ord_case_judge(trial->setup, &trial->wanted, trial->result);
     trial->address[i] = input->data;
     if (is_right) continue;
     char text[sizeof trial->result->text];
     memcpy(text, trial->result->text, sizeof text);
-    if (trial->result->verdict == ORD_CASE_FAILED) ord_case_fail(trial->result, "with the result on top of %s: %.400s", input->name, text);
+    if (trial->result->verdict == ORD_CASE_FAILED)
+      ord_case_fail(trial->result, "with the result on top of %s: %.400s", input->name, text);
     return false;
   }
   return true;
@@ -279,8 +291,8 @@ static bool run_prepared(case_trial *trial) {
     trial->before[i] = ord_arena_copy(trial->setup->arena, tensor->block, tensor->block_bytes, 1);
     if (!trial->before[i]) return ord_case_out_of_memory(trial->setup);
   }
-  return launch(trial, false) && check_memory(trial) && ord_case_judge(trial->setup, &trial->wanted, trial->result) && run_shuffled(trial) &&
-         run_aliased(trial);
+  return launch(trial, false) && check_memory(trial) && ord_case_judge(trial->setup, &trial->wanted, trial->result) &&
+         run_shuffled(trial) && run_aliased(trial);
 }
 
 static bool run_trial(case_trial *trial) {
@@ -326,11 +338,10 @@ static bool run_once(const ord_op *op, const ord_case *row, const ord_kernel *ke
     ord_fail_memory(&fault, "making a case");
   } else {
     *setup = (ord_case_setup){.op = op, .row = row, .options = options, .arena = &arena, .err = &fault};
-    *tried = (case_trial){
-        .setup = setup, .kernel = kernel, .host = options->host ? options->host : &own, .result = result};
+    *tried =
+        (case_trial){.setup = setup, .kernel = kernel, .host = options->host ? options->host : &own, .result = result};
     is_made = ord_case_read(setup) && ord_case_make(setup);
-    if (is_made && run_trial(tried) && live)
-      ord_case_fail(result, "retire: %u allocations are not released", live);
+    if (is_made && run_trial(tried) && live) ord_case_fail(result, "retire: %u allocations are not released", live);
   }
   ord_arena_finish(&arena);
   if (fault.code == ORD_OK) return true;
@@ -338,7 +349,8 @@ static bool run_once(const ord_op *op, const ord_case *row, const ord_kernel *ke
   return false;
 }
 
-/* ---- sweeps -------------------------------------------------------------------------------------------------------------- */
+/* ---- sweeps
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Appends `text` with `number` for each $, but without the word $=.. */
 static void substitute(ord_text *into, const char *text, int64_t number) {
@@ -361,7 +373,7 @@ static bool run_number(const ord_op *op, const ord_case *row, int64_t number, co
   substitute(&attributes, row->attributes, number);
   const ord_case plain = {operands.bytes, attributes.bytes};
   const bool is_run = operands.failed || attributes.failed ? ord_fail_memory(err, "making a case")
-                                                            : run_once(op, &plain, kernel, options, result, err);
+                                                           : run_once(op, &plain, kernel, options, result, err);
   ord_text_finish(&operands);
   ord_text_finish(&attributes);
   return is_run;

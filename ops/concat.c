@@ -93,7 +93,10 @@ static const ord_case concat_cases[] = {
 static const ord_slot concat_slot[] = {{"in", ORD_SLOT_LIST, 0, NULL}};
 
 static const ord_attr_rule concat_attr[] = {
-    {.name = "axis", .kind = ORD_RULE_INT, .required = true, .wanted = "the number of an axis, from 0, or -1 for the last"},
+    {.name = "axis",
+     .kind = ORD_RULE_INT,
+     .required = true,
+     .wanted = "the number of an axis, from 0, or -1 for the last"},
 };
 
 const ord_op ord_op_concat = {

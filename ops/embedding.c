@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * embedding. The row of a table for each id; an id outside the rows gives zeros (ids from the caller are checked before a
- * run).
+ * embedding. The row of a table for each id; an id outside the rows gives zeros (ids from the caller are checked before
+ * a run).
  */
 #include "ops/op_check.h"
 #include "ops/reference.h"
@@ -67,7 +67,8 @@ static const ord_case embedding_cases[] = {
     {NULL, NULL},
 };
 
-static const ord_slot embedding_slot[] = {{"in", ORD_SLOT_INDEX, 0, "i32 [..]"}, {"weight", ORD_SLOT_TABLE, 0, "[rows, d]"}};
+static const ord_slot embedding_slot[] = {{"in", ORD_SLOT_INDEX, 0, "i32 [..]"},
+                                          {"weight", ORD_SLOT_TABLE, 0, "[rows, d]"}};
 
 const ord_op ord_op_embedding = {
     .name = "embedding",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gather. Takes slices of a value along an axis, in the order of an index. An index counts from 0, or from the end as -1; one
- * that lies outside gives zeros (indices from the caller are checked before a run).
+ * gather. Takes slices of a value along an axis, in the order of an index. An index counts from 0, or from the end as
+ * -1; one that lies outside gives zeros (indices from the caller are checked before a run).
  */
 #include "ops/op_check.h"
 #include "ops/reference.h"
@@ -80,7 +80,10 @@ static const ord_case gather_cases[] = {
 static const ord_slot gather_slot[] = {{"in", ORD_SLOT_TABLE, 0, NULL}, {"index", ORD_SLOT_INDEX, 0, "i32 [..]"}};
 
 static const ord_attr_rule gather_attr[] = {
-    {.name = "axis", .kind = ORD_RULE_INT, .required = true, .wanted = "the number of an axis, from 0, or -1 for the last"},
+    {.name = "axis",
+     .kind = ORD_RULE_INT,
+     .required = true,
+     .wanted = "the number of an axis, from 0, or -1 for the last"},
 };
 
 const ord_op ord_op_gather = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * l2_normalize. Divides each slice along one axis by max(length, eps), length the root of the sum of its squares; NaN stays
- * NaN.
+ * l2_normalize. Divides each slice along one axis by max(length, eps), length the root of the sum of its squares; NaN
+ * stays NaN.
  */
 #include "ops/op_check.h"
 #include "ops/reference.h"

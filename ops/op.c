@@ -109,7 +109,9 @@ bool ord_infer_set_ints(ord_infer *infer, const char *name, const int64_t *ints,
 
 bool ord_infer_axis(ord_infer *infer, const char *attr, uint32_t rank, uint32_t *out) {
   const int64_t axis = ord_infer_attr(infer, attr)->value.i;
-  if (rank == 0) return ord_infer_fail(infer, attr, 0, "%s %lld of a number alone; wanted a tensor with axes", attr, (long long)axis);
+  if (rank == 0)
+    return ord_infer_fail(infer, attr, 0, "%s %lld of a number alone; wanted a tensor with axes", attr,
+                          (long long)axis);
   if (axis < -(int64_t)rank || axis >= (int64_t)rank)
     return ord_infer_fail(infer, attr, 0, "%s %lld lies outside a tensor of %u axes; wanted %d to %d", attr,
                           (long long)axis, rank, -(int)rank, (int)rank - 1);

@@ -22,7 +22,7 @@ enum {
 typedef struct ord_slot {
   const char *name;
   uint32_t flags;
-  uint32_t entries; /* of a list with a fixed number of entries (add: 2); 0: any number */
+  uint32_t entries;  /* of a list with a fixed number of entries (add: 2); 0: any number */
   const char *shape; /* as the op table prints it behind the name, "i32 [b]"; NULL: nothing */
 } ord_slot;
 
@@ -42,19 +42,19 @@ typedef struct ord_attr_rule {
   const char *name;
   ord_rule_kind kind;
   bool required;
-  const char *default_text;      /* as the op table prints it, "1/sqrt(d)"; NULL if required */
-  ord_attr default_value;        /* used where the file says nothing; name NULL: the shape rule sets it or it stays away */
-  const char *const *word;       /* WORD, ALIGN: the words, NULL-terminated */
-  const char *wanted;            /* for "op lacks 'pairing'; wanted ..": the end of the sentence */
+  const char *default_text; /* as the op table prints it, "1/sqrt(d)"; NULL if required */
+  ord_attr default_value;   /* used where the file says nothing; name NULL: the shape rule sets it or it stays away */
+  const char *const *word;  /* WORD, ALIGN: the words, NULL-terminated */
+  const char *wanted;       /* for "op lacks 'pairing'; wanted ..": the end of the sentence */
   const char *const *wrong_hint; /* pairs {word, hint}, NULL-terminated, for likely wrong words; may be NULL */
 } ord_attr_rule;
 
 /* ---- shape rule --------------------------------------------------------------------------------------------- */
 typedef struct ord_infer_operand {
-  uint32_t slot;         /* index into op->slot */
-  bool is_absent;        /* an optional slot that was not given, or a number */
+  uint32_t slot;  /* index into op->slot */
+  bool is_absent; /* an optional slot that was not given, or a number */
   bool is_weight;
-  bool has_number;       /* a plain number stands here */
+  bool has_number; /* a plain number stands here */
   double number;
   const char *name;      /* as in the file: "h.0.wq"; for messages */
   const char *described; /* "'h' [1, seq, 384] (line 29)", "weight 'h.0.wq' [out 384, in 768] (line 17)" */
@@ -126,7 +126,7 @@ typedef struct ord_view_request {
   uint32_t attr_count;
   uint32_t in_rank, out_rank, which; /* which: number of the result (split) */
   const int64_t *in_dim, *in_stride, *out_dim;
-  const bool *in_runs, *out_runs; /* per axis: a run-time size, so that `dim` is only its maximum */
+  const bool *in_runs, *out_runs;     /* per axis: a run-time size, so that `dim` is only its maximum */
   const ord_size *in_size, *out_size; /* per axis, in run-time dims; NULL: not known, then a reshape with several
                                          run-time axes is no view */
   int64_t out_stride[ORD_RANK_MAX];
@@ -143,7 +143,7 @@ struct ord_lowering {
   uint32_t in_count;
   const ord_attr *attr;
   uint32_t attr_count;
-  uint32_t in_rank;          /* dims of the first operand and of the result */
+  uint32_t in_rank; /* dims of the first operand and of the result */
   const ord_size *in_dim;
   uint32_t out_rank;
   const ord_size *out_dim;
@@ -165,15 +165,15 @@ typedef struct ord_case {
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
 enum {
-  ORD_OP_POINTWISE = 1, /* one input, same shape; may be an epilogue and an mlp's activation */
-  ORD_OP_COMPOSITE = 2, /* has `lower` */
-  ORD_OP_HOST = 4,      /* written by the host only, never in a model file */
-  ORD_OP_PROJECTION = 8, /* matmul: siblings fuse, epilogues fold into it */
-  ORD_OP_NORM = 16,     /* may be an epilogue: works on the last axis; in, weight?, bias? */
-  ORD_OP_ADDS = 32,     /* add: a bias or residual epilogue */
+  ORD_OP_POINTWISE = 1,   /* one input, same shape; may be an epilogue and an mlp's activation */
+  ORD_OP_COMPOSITE = 2,   /* has `lower` */
+  ORD_OP_HOST = 4,        /* written by the host only, never in a model file */
+  ORD_OP_PROJECTION = 8,  /* matmul: siblings fuse, epilogues fold into it */
+  ORD_OP_NORM = 16,       /* may be an epilogue: works on the last axis; in, weight?, bias? */
+  ORD_OP_ADDS = 32,       /* add: a bias or residual epilogue */
   ORD_OP_MULTIPLIES = 64, /* mul: a gate epilogue */
-  ORD_OP_JOINS = 128,   /* concat: its inputs may be written straight into its result */
-  ORD_OP_ATTENDS = 256  /* attention: may read a cache */
+  ORD_OP_JOINS = 128,     /* concat: its inputs may be written straight into its result */
+  ORD_OP_ATTENDS = 256    /* attention: may read a cache */
 };
 
 struct ord_op {
@@ -186,10 +186,10 @@ struct ord_op {
   uint32_t result_min, result_max; /* max UINT32_MAX: any number */
   const char *about;               /* the result column of the op table, one line */
   bool (*infer)(ord_infer *infer);
-  bool (*view)(ord_view_request *request);   /* NULL: not a view */
-  bool (*lower)(ord_lowering *lowering);     /* NULL: not a composite */
-  const ord_kernel *reference;               /* slow, complete, obvious; sees only ordito_plugin.h */
-  const ord_case *cases;                     /* ended by {NULL, NULL} */
+  bool (*view)(ord_view_request *request); /* NULL: not a view */
+  bool (*lower)(ord_lowering *lowering);   /* NULL: not a composite */
+  const ord_kernel *reference;             /* slow, complete, obvious; sees only ordito_plugin.h */
+  const ord_case *cases;                   /* ended by {NULL, NULL} */
 };
 
 /* The op table of docs/model_format.md as markdown (op_table.c); false when out of memory. */

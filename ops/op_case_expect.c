@@ -17,8 +17,7 @@ typedef struct reference_run {
 static void add(reference_run *run, const ord_case_tensor *tensor) { run->tensor[run->count++] = *tensor; }
 
 static void add_absent(reference_run *run, const char *name) {
-  run->tensor[run->count++] =
-      (ord_case_tensor){.name = name, .role = ORD_ABSENT, .dtype = ORD_F32, .slot = ORD_NONE};
+  run->tensor[run->count++] = (ord_case_tensor){.name = name, .role = ORD_ABSENT, .dtype = ORD_F32, .slot = ORD_NONE};
 }
 
 /* Appends the scalars; extents count in the setup's node and are moved to where the scalars are now. */
@@ -26,8 +25,7 @@ static void add_scalars(reference_run *run, const ord_case_setup *setup) {
   const uint32_t first = run->count;
   for (uint32_t i = 0; i < first; i++)
     for (uint32_t axis = 0; axis < run->tensor[i].rank; axis++)
-      if (run->tensor[i].extent[axis] != ORD_NONE)
-        run->tensor[i].extent[axis] += first - setup->first_scalar;
+      if (run->tensor[i].extent[axis] != ORD_NONE) run->tensor[i].extent[axis] += first - setup->first_scalar;
   for (uint32_t i = setup->first_scalar; i < setup->tensor_count; i++) {
     add(run, &setup->tensor[i]);
     ord_case_tensor *scalar = &run->tensor[run->count - 1];
@@ -125,8 +123,7 @@ static bool run_op(ord_case_setup *setup, ord_case_wanted *out) {
 static bool run_item(ord_case_setup *setup, const ord_case_item *item, ord_case_tensor *running) {
   reference_run run = {.count = 0};
   add(&run, running);
-  const uint32_t entries =
-      item->op->slot[0].flags & ORD_SLOT_LIST ? item->op->slot[0].entries : item->op->slot_count;
+  const uint32_t entries = item->op->slot[0].flags & ORD_SLOT_LIST ? item->op->slot[0].entries : item->op->slot_count;
   for (uint32_t i = 1; i < entries; i++) {
     const uint32_t operand = i <= 2 ? item->operand[i - 1] : ORD_NONE;
     const char *name = item->op->slot[item->op->slot_count == 1 ? 0 : i].name;

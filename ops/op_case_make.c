@@ -8,7 +8,8 @@
 
 #include "ops/case.h"
 
-/* ---- shapes and memory -------------------------------------------------------------------------------------------- */
+/* ---- shapes and memory --------------------------------------------------------------------------------------------
+ */
 
 static const char *const run_dim_name[ORD_RUN_DIM_MAX] = {"r0", "r1", "r2",  "r3",  "r4",  "r5",  "r6",  "r7",
                                                           "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"};
@@ -75,7 +76,8 @@ ord_reference_tensor ord_case_view(const ord_case_tensor *tensor) {
   return view;
 }
 
-/* ---- contents --------------------------------------------------------------------------------------------------------- */
+/* ---- contents
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* A well mixed number for each counter (the finaliser of splitmix64). */
 static uint64_t mix(uint64_t counter) {
@@ -106,9 +108,9 @@ static double random_number(const ord_case_tensor *tensor, uint64_t random) {
 static void fill_block(const ord_case_tensor *tensor, uint64_t seed, char *block) {
   const uint16_t bytes = ord_dtype_get(tensor->dtype)->block_bytes;
   for (uint16_t i = 0; i < bytes; i++) block[i] = (char)mix(seed + i);
-  const double quanta = tensor->dtype == ORD_Q8_0 ? 128 : 8;
-  const uint16_t head[2] = {ord_reference_to_half(tensor->high / quanta * (0.5 + fraction(seed) / 2)),
-                            ord_reference_to_half(tensor->low)};
+  const double part = 0.5 + fraction(seed) / 2; /* of the range */
+  const uint16_t head[2] = {ord_reference_to_half(tensor->high * part / (tensor->dtype == ORD_Q8_0 ? 128 : 8)),
+                            ord_reference_to_half(tensor->low * part)};
   memcpy(block, head, tensor->dtype == ORD_Q4_1 ? 4 : 2);
 }
 
@@ -131,7 +133,8 @@ static void fill(const ord_case_setup *setup, uint32_t which) {
   }
 }
 
-/* ---- the node ---------------------------------------------------------------------------------------------------------- */
+/* ---- the node
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static ord_case_tensor *append(ord_case_setup *setup, ord_case_tensor tensor) {
   if (setup->tensor_count == ORD_CASE_TENSOR_MAX) {
@@ -176,8 +179,8 @@ static void set_ranges(ord_case_setup *setup) {
 }
 
 static const char *described(const ord_case_setup *setup, const ord_case_tensor *tensor) {
-  const bool has_axes = tensor->role == ORD_WEIGHT && tensor->rank == 2 &&
-                        (setup->op->slot[tensor->slot].flags & ORD_SLOT_MATRIX);
+  const bool has_axes =
+      tensor->role == ORD_WEIGHT && tensor->rank == 2 && (setup->op->slot[tensor->slot].flags & ORD_SLOT_MATRIX);
   ord_text text = {0};
   ord_text_add(&text, "%s'%s' [", tensor->role == ORD_WEIGHT ? "weight " : "", tensor->name);
   for (uint32_t axis = 0; axis < tensor->rank; axis++) {
@@ -344,11 +347,16 @@ static bool append_scalars(ord_case_setup *setup) {
       if (which < known_count) continue;
       double *copy = ord_arena_take(setup->arena, 1, sizeof *copy);
       if (!copy) return ord_case_out_of_memory(setup);
-      if (!ord_size_evaluate(tensor->size[axis], setup->run_value, &value)) return ord_case_wrong(setup, "a size overflows");
+      if (!ord_size_evaluate(tensor->size[axis], setup->run_value, &value))
+        return ord_case_wrong(setup, "a size overflows");
       *copy = (double)value;
       known[known_count++] = tensor->size[axis];
-      if (!append(setup, (ord_case_tensor){.name = "extent", .role = ORD_SCALAR, .slot = ORD_NONE, .dtype = ORD_I64,
-                                           .value = copy, .value_count = 1}))
+      if (!append(setup, (ord_case_tensor){.name = "extent",
+                                           .role = ORD_SCALAR,
+                                           .slot = ORD_NONE,
+                                           .dtype = ORD_I64,
+                                           .value = copy,
+                                           .value_count = 1}))
         return false;
     }
   }
@@ -360,15 +368,16 @@ ord_operand *ord_case_operands(ord_arena *arena, const ord_case_tensor *tensor, 
   if (!operand) return NULL;
   for (uint32_t i = 0; i < count; i++) {
     const ord_dtype_info *info = ord_dtype_get(tensor[i].dtype);
-    operand[i] = (ord_operand){.name = tensor[i].name,
-                               .role = tensor[i].role,
-                               .dtype = tensor[i].dtype,
-                               .rank = tensor[i].rank,
-                               .block_elements = info->block_elements,
-                               .block_bytes = info->block_bytes,
-                               .align_log2 = (uint32_t)__builtin_ctz(tensor[i].has_gaps ? info->block_bytes : ORD_CASE_MARGIN),
-                               .segment_count = tensor[i].segment_count,
-                               .segment = tensor[i].segment};
+    operand[i] =
+        (ord_operand){.name = tensor[i].name,
+                      .role = tensor[i].role,
+                      .dtype = tensor[i].dtype,
+                      .rank = tensor[i].rank,
+                      .block_elements = info->block_elements,
+                      .block_bytes = info->block_bytes,
+                      .align_log2 = (uint32_t)__builtin_ctz(tensor[i].has_gaps ? info->block_bytes : ORD_CASE_MARGIN),
+                      .segment_count = tensor[i].segment_count,
+                      .segment = tensor[i].segment};
     memcpy(operand[i].dim, tensor[i].dim, sizeof operand[i].dim);
     memcpy(operand[i].stride, tensor[i].stride, sizeof operand[i].stride);
     for (uint32_t axis = 0; axis < ORD_RANK_MAX; axis++)

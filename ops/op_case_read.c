@@ -54,13 +54,20 @@ static bool read_double(ord_case_setup *setup, const char **at, double *out) {
   return true;
 }
 
+/* In an epilogue the comma behind the last number may lead to the next operand. */
+static bool is_another_number(const char **at) {
+  char *end;
+  if (**at == ',') strtod(*at + 1, &end);
+  return **at == ',' && end != *at + 1 && take(at, ',');
+}
+
 static bool read_doubles(ord_case_setup *setup, const char **at, const double **out, uint32_t *out_count) {
   double value[64];
   uint32_t count = 0;
   do {
     if (count == sizeof value / sizeof *value) return ord_case_wrong(setup, "more than %u numbers", count);
     if (!read_double(setup, at, &value[count++])) return false;
-  } while (take(at, ','));
+  } while (is_another_number(at));
   *out_count = count;
   *out = ord_arena_copy(setup->arena, value, count, sizeof *value);
   return *out || ord_case_out_of_memory(setup);
@@ -134,7 +141,8 @@ static bool read_segments(ord_case_setup *setup, const char **at, ord_case_tenso
   tensor->segment_count = count;
   tensor->segment = ord_arena_copy(setup->arena, segment, count, sizeof *segment);
   if (!tensor->segment) return ord_case_out_of_memory(setup);
-  if (ord_size_constant(setup->arena, sum, &tensor->size[tensor->rank++]) != ORD_SIZE_OK) return ord_case_out_of_memory(setup);
+  if (ord_size_constant(setup->arena, sum, &tensor->size[tensor->rank++]) != ORD_SIZE_OK)
+    return ord_case_out_of_memory(setup);
   return true;
 }
 
@@ -252,12 +260,24 @@ static bool read_attribute(ord_case_setup *setup, const char **at, const ord_att
   ord_attr made = {.name = rule->name, .kind = kind[rule->kind], .count = 1};
   bool is_read = false;
   switch (rule->kind) {
-  case ORD_RULE_NUMBER: is_read = read_double(setup, at, &made.value.f); break;
-  case ORD_RULE_BOOL: is_read = read_bool(setup, at, &made); break;
-  case ORD_RULE_WORD: is_read = read_name(setup, at, &made.value.s); break;
-  case ORD_RULE_INTS: is_read = read_ints(setup, at, &made); break;
-  case ORD_RULE_ALIGN: is_read = read_align(setup, at, &made); break;
-  default: is_read = read_int(setup, at, &made.value.i); break;
+  case ORD_RULE_NUMBER:
+    is_read = read_double(setup, at, &made.value.f);
+    break;
+  case ORD_RULE_BOOL:
+    is_read = read_bool(setup, at, &made);
+    break;
+  case ORD_RULE_WORD:
+    is_read = read_name(setup, at, &made.value.s);
+    break;
+  case ORD_RULE_INTS:
+    is_read = read_ints(setup, at, &made);
+    break;
+  case ORD_RULE_ALIGN:
+    is_read = read_align(setup, at, &made);
+    break;
+  default:
+    is_read = read_int(setup, at, &made.value.i);
+    break;
   }
   if (is_read) attr[(*attr_count)++] = made;
   return is_read;
@@ -272,14 +292,16 @@ static const ord_attr_rule *find_rule(const ord_op *op, const char *name) {
 static bool add_defaults(ord_case_setup *setup, const ord_op *op, ord_attr *attr, uint32_t *count) {
   for (uint32_t i = 0; i < op->attr_count; i++) {
     const ord_attr_rule *rule = &op->attr[i];
-    if (rule->kind == ORD_RULE_SHAPE || rule->kind == ORD_RULE_CACHE || ord_attr_find(attr, *count, rule->name)) continue;
+    if (rule->kind == ORD_RULE_SHAPE || rule->kind == ORD_RULE_CACHE || ord_attr_find(attr, *count, rule->name))
+      continue;
     if (rule->required) return ord_case_wrong(setup, "%s lacks '%s'; wanted %s", op->name, rule->name, rule->wanted);
     if (rule->default_value.name) attr[(*count)++] = rule->default_value;
   }
   return true;
 }
 
-/* ---- the rest of the second text ---------------------------------------------------------------------------------- */
+/* ---- the rest of the second text ----------------------------------------------------------------------------------
+ */
 
 static bool read_item_operand(ord_case_setup *setup, const char **at, ord_case_item *item, uint32_t which) {
   if (which == 2) return ord_case_wrong(setup, "found '%s'; wanted at most two operands of an item", *at);

@@ -40,15 +40,15 @@ static inline double ord_binary_read(const ord_reference_tensor *in, const int64
 
 static inline ord_status ord_binary_launch(const ord_node *node, const ord_exec *exec,
                                            double (*apply)(double, double)) {
-  const ord_reference_tensor a = ord_reference_operand(node, exec, 0); /* [..] */
-  const ord_reference_tensor b = ord_reference_operand(node, exec, 1); /* [..] */
+  const ord_reference_tensor a = ord_reference_operand(node, exec, 0);  /* [..] */
+  const ord_reference_tensor b = ord_reference_operand(node, exec, 1);  /* [..] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* broadcast of both */
-  const double number = ord_reference_float(node, "number", 0); /* stands for the absent operand */
+  const double number = ord_reference_float(node, "number", 0);         /* stands for the absent operand */
   int64_t index[ORD_RANK_MAX];
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, index);
-    ord_reference_write(&out, index,
-                        apply(ord_binary_read(&a, index, out.rank, number), ord_binary_read(&b, index, out.rank, number)));
+    ord_reference_write(
+        &out, index, apply(ord_binary_read(&a, index, out.rank, number), ord_binary_read(&b, index, out.rank, number)));
   }
   return ORD_OK;
 }

@@ -4,7 +4,6 @@
  */
 #include "ops/op.h"
 
-
 static void print_slots(ord_text *text, const ord_op *op) {
   for (uint32_t i = 0; i < op->slot_count; i++) {
     const ord_slot *slot = &op->slot[i];

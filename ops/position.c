@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * position. Adds the row of a table for each place: in + weight[positions + offset]. A place outside the rows adds zeros
- * (positions from the caller are checked before a run).
+ * position. Adds the row of a table for each place: in + weight[positions + offset]. A place outside the rows adds
+ * zeros (positions from the caller are checked before a run).
  */
 #include "ops/op_check.h"
 #include "ops/reference.h"
@@ -69,7 +69,9 @@ static const ord_case position_cases[] = {
     {NULL, NULL},
 };
 
-static const ord_slot position_slot[] = {{"in", 0, 0, "[b, s, d]"}, {"positions", ORD_SLOT_INDEX, 0, "i32 [b, s]"}, {"weight", ORD_SLOT_TABLE, 0, "[rows, d]"}};
+static const ord_slot position_slot[] = {{"in", 0, 0, "[b, s, d]"},
+                                         {"positions", ORD_SLOT_INDEX, 0, "i32 [b, s]"},
+                                         {"weight", ORD_SLOT_TABLE, 0, "[rows, d]"}};
 
 static const ord_attr_rule position_attr[] = {
     {.name = "offset",

@@ -143,7 +143,7 @@ static inline uint16_t ord_reference_to_half(double value) {
   if (size >= 65520.0) return sign | 0x7c00;
   int exponent;
   frexp(size, &exponent);
-  if (size == 0 || exponent < -13) exponent = -13; /* below: the fixed spacing of the subnormals */
+  if (size == 0 || exponent < -13) exponent = -13;                   /* below: the fixed spacing of the subnormals */
   const uint32_t steps = (uint32_t)rint(ldexp(size, 11 - exponent)); /* a carry runs into the exponent, as it should */
   return sign | (uint16_t)(((uint32_t)(exponent + 13) << 10) + steps);
 }
@@ -195,13 +195,26 @@ static inline double ord_reference_read(const ord_reference_tensor *tensor, cons
     uint8_t byte;
   } as;
   switch (tensor->dtype) {
-  case ORD_F32: memcpy(&as.f32, at, 4); return (double)as.f32;
-  case ORD_F16: memcpy(&as.half, at, 2); return ord_reference_from_half(as.half);
-  case ORD_BF16: memcpy(&as.half, at, 2); return ord_reference_from_bits((uint32_t)as.half << 16);
-  case ORD_I32: memcpy(&as.i32, at, 4); return as.i32;
-  case ORD_I64: memcpy(&as.i64, at, 8); return (double)as.i64;
-  case ORD_BOOL: memcpy(&as.byte, at, 1); return as.byte != 0;
-  default: break;
+  case ORD_F32:
+    memcpy(&as.f32, at, 4);
+    return (double)as.f32;
+  case ORD_F16:
+    memcpy(&as.half, at, 2);
+    return ord_reference_from_half(as.half);
+  case ORD_BF16:
+    memcpy(&as.half, at, 2);
+    return ord_reference_from_bits((uint32_t)as.half << 16);
+  case ORD_I32:
+    memcpy(&as.i32, at, 4);
+    return as.i32;
+  case ORD_I64:
+    memcpy(&as.i64, at, 8);
+    return (double)as.i64;
+  case ORD_BOOL:
+    memcpy(&as.byte, at, 1);
+    return as.byte != 0;
+  default:
+    break;
   }
   memcpy(&as.i8, at, 1);
   float scale = 1;
@@ -219,21 +232,33 @@ static inline void ord_reference_write(const ord_reference_tensor *tensor, const
   const int8_t i8 = (int8_t)ord_reference_to_int(value, INT8_MIN, INT8_MAX);
   const uint8_t truth = value != 0;
   switch (tensor->dtype) {
-  case ORD_F32: memcpy(at, &f32, 4); break;
+  case ORD_F32:
+    memcpy(at, &f32, 4);
+    break;
   case ORD_F16:
-  case ORD_BF16: memcpy(at, &half, 2); break;
-  case ORD_I32: memcpy(at, &i32, 4); break;
-  case ORD_I64: memcpy(at, &i64, 8); break;
-  case ORD_BOOL: memcpy(at, &truth, 1); break;
-  default: memcpy(at, &i8, 1); break;
+  case ORD_BF16:
+    memcpy(at, &half, 2);
+    break;
+  case ORD_I32:
+    memcpy(at, &i32, 4);
+    break;
+  case ORD_I64:
+    memcpy(at, &i64, 8);
+    break;
+  case ORD_BOOL:
+    memcpy(at, &truth, 1);
+    break;
+  default:
+    memcpy(at, &i8, 1);
+    break;
   }
 }
 
 /* Copies one element; bit for bit where the types are equal. */
 static inline void ord_reference_move(const ord_reference_tensor *from, const int64_t *from_index,
                                       const ord_reference_tensor *to, const int64_t *to_index) {
-  static const uint8_t bytes[] = {[ORD_F32] = 4, [ORD_F16] = 2, [ORD_BF16] = 2, [ORD_I8] = 1,
-                                  [ORD_I32] = 4, [ORD_I64] = 8, [ORD_BOOL] = 1};
+  static const uint8_t bytes[] = {
+      [ORD_F32] = 4, [ORD_F16] = 2, [ORD_BF16] = 2, [ORD_I8] = 1, [ORD_I32] = 4, [ORD_I64] = 8, [ORD_BOOL] = 1};
   if (from->dtype == to->dtype && !from->scale && from->block_elements == 1)
     memcpy(ord_reference_at(to, to_index), ord_reference_at(from, from_index), bytes[to->dtype]);
   else

@@ -60,17 +60,15 @@ static bool sizes_agree(ord_size a, int64_t factor_a, ord_size b, int64_t factor
 }
 
 /* Only the first axis of a group may have a run-time size: the strides of the axes before it belong to the plan's
- * maximum, and merging or cutting behind a run-time size would need strides that change with the run. */
+ * maximum, and merging or cutting behind a run-time size would need strides that change with the run. (An axis of the
+ * result that runs and is not first has its like in the input, and that is not first either, or meets another kind.) */
 static bool group_is_steady(const ord_view_request *request, const axis_group *group, bool is_only_run_axis) {
   int64_t in_rest = 1, out_rest = 1;
   for (uint32_t axis = group->in_begin + 1; axis < group->in_end; axis++) {
     if (request->in_runs[axis]) return false;
     in_rest *= request->in_dim[axis];
   }
-  for (uint32_t axis = group->out_begin + 1; axis < group->out_end; axis++) {
-    if (request->out_runs[axis]) return false;
-    out_rest *= request->out_dim[axis];
-  }
+  for (uint32_t axis = group->out_begin + 1; axis < group->out_end; axis++) out_rest *= request->out_dim[axis];
   if (request->in_runs[group->in_begin] != request->out_runs[group->out_begin]) return false;
   if (!request->in_runs[group->in_begin] || is_only_run_axis) return true;
   return request->in_size && request->out_size &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * slice. From `start` to before `end` along an axis, every `step`-th. Negative numbers count from the end. On a fixed axis the
- * attributes become plain places, 0 .. size; on a run-time axis they stay counted from the end, where the axis of the
- * run decides, and what a run does not have reads as zeros.
+ * slice. From `start` to before `end` along an axis, every `step`-th. Negative numbers count from the end. On a fixed
+ * axis the attributes become plain places, 0 .. size; on a run-time axis they stay counted from the end, where the axis
+ * of the run decides, and what a run does not have reads as zeros.
  */
 #include <string.h>
 
@@ -32,15 +32,18 @@ static bool slice_fixed(ord_infer *infer, const ord_infer_operand *in, uint32_t 
 }
 
 /* `size` stays as it is if the whole axis is taken. */
-static bool slice_run_time(ord_infer *infer, const ord_infer_operand *in, uint32_t axis, int64_t step,
-                           ord_size *size) {
+static bool slice_run_time(ord_infer *infer, const ord_infer_operand *in, uint32_t axis, int64_t step, ord_size *size) {
   const ord_attr *given_start = ord_infer_attr(infer, "start"), *given_end = ord_infer_attr(infer, "end");
   const int64_t start = given_start ? given_start->value.i : 0, end = given_end ? given_end->value.i : 0;
   if (start == 0 && !given_end && step == 1) return true;
   if (start >= 0 || end < start || end > 0 || (given_end && end == 0))
-    return ord_infer_fail(infer, given_start ? "start" : given_end ? "end" : "step", 0,
-                          "axis %u of in %s is %s; wanted the whole axis, or start and end counted from its end (-1, ..)",
-                          axis, in->described, ord_infer_size_text(infer, in->dim[axis]));
+    return ord_infer_fail(
+        infer,
+        given_start ? "start"
+        : given_end ? "end"
+                    : "step",
+        0, "axis %u of in %s is %s; wanted the whole axis, or start and end counted from its end (-1, ..)", axis,
+        in->described, ord_infer_size_text(infer, in->dim[axis]));
   return ord_infer_size(infer, ord_size_constant(infer->arena, (end - start + step - 1) / step, size));
 }
 
@@ -49,8 +52,7 @@ static bool slice_infer(ord_infer *infer) {
   uint32_t axis;
   if (!ord_infer_axis(infer, "axis", in->rank, &axis)) return false;
   const int64_t step = ord_infer_attr(infer, "step")->value.i;
-  if (step < 1)
-    return ord_infer_fail(infer, "step", 0, "step %lld is too small; wanted at least 1", (long long)step);
+  if (step < 1) return ord_infer_fail(infer, "step", 0, "step %lld is too small; wanted at least 1", (long long)step);
   ord_size dim[ORD_RANK_MAX];
   for (uint32_t other = 0; other < in->rank; other++) dim[other] = in->dim[other];
   int64_t size, count;
@@ -135,7 +137,10 @@ static const ord_case slice_cases[] = {
 static const ord_slot slice_slot[] = {{"in", 0, 0, NULL}};
 
 static const ord_attr_rule slice_attr[] = {
-    {.name = "axis", .kind = ORD_RULE_INT, .required = true, .wanted = "the number of an axis, from 0, or -1 for the last"},
+    {.name = "axis",
+     .kind = ORD_RULE_INT,
+     .required = true,
+     .wanted = "the number of an axis, from 0, or -1 for the last"},
     {.name = "start",
      .kind = ORD_RULE_INT,
      .default_text = "0",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * softmax. Shares along one axis: exp(x - max) over the sum of them. A slice of -inf alone gives zeros; NaN or +inf in a
- * slice makes all of it NaN.
+ * softmax. Shares along one axis: exp(x - max) over the sum of them. A slice of -inf alone gives zeros; NaN or +inf in
+ * a slice makes all of it NaN.
  */
 #include "ops/op_check.h"
 #include "ops/reference.h"
@@ -24,8 +24,7 @@ static void softmax_slice(const ord_reference_tensor *in, const ord_reference_te
     if (isnan(value)) break;
   }
   const bool sees_nothing = largest == (double)-INFINITY;
-  for (index[axis] = 0; index[axis] < in->dim[axis]; index[axis]++)
-    sum += exp(ord_reference_read(in, index) - largest);
+  for (index[axis] = 0; index[axis] < in->dim[axis]; index[axis]++) sum += exp(ord_reference_read(in, index) - largest);
   for (index[axis] = 0; index[axis] < in->dim[axis]; index[axis]++)
     ord_reference_write(out, index, sees_nothing ? 0 : exp(ord_reference_read(in, index) - largest) / sum);
 }

@@ -12,16 +12,17 @@ static bool split_sizes(ord_infer *infer, const ord_infer_operand *in, uint32_t 
   if (!sizes) {
     const uint32_t count = infer->result_count;
     if (size % count)
-      return ord_infer_fail(infer, NULL, 0, "axis %u of in %s leaves a rest of %lld in %u parts; wanted equal parts, or sizes",
-                            axis, in->described, (long long)(size % count), count);
+      return ord_infer_fail(infer, NULL, 0,
+                            "axis %u of in %s leaves a rest of %lld in %u parts; wanted equal parts, or sizes", axis,
+                            in->described, (long long)(size % count), count);
     int64_t *equal = ord_arena_take(infer->arena, count, sizeof *equal);
     if (!equal) return ord_infer_fail_memory(infer);
     for (uint32_t i = 0; i < count; i++) equal[i] = size / count;
     return ord_infer_set_ints(infer, "sizes", equal, count);
   }
   if (sizes->count != infer->result_count)
-    return ord_infer_fail(infer, "sizes", 0, "sizes lists %u parts, out names %u; wanted one size per name", sizes->count,
-                          infer->result_count);
+    return ord_infer_fail(infer, "sizes", 0, "sizes lists %u parts, out names %u; wanted one size per name",
+                          sizes->count, infer->result_count);
   int64_t sum = 0;
   for (uint32_t i = 0; i < sizes->count; i++) {
     const int64_t part = sizes->value.ints[i];
@@ -31,8 +32,8 @@ static bool split_sizes(ord_infer *infer, const ord_infer_operand *in, uint32_t 
     sum += part;
   }
   if (sum == size) return true;
-  return ord_infer_fail(infer, "sizes", 0, "sizes add up to %lld, axis %u of in %s is %lld; wanted equal", (long long)sum,
-                        axis, in->described, (long long)size);
+  return ord_infer_fail(infer, "sizes", 0, "sizes add up to %lld, axis %u of in %s is %lld; wanted equal",
+                        (long long)sum, axis, in->described, (long long)size);
 }
 
 static bool split_infer(ord_infer *infer) {
@@ -126,7 +127,10 @@ static const ord_case split_cases[] = {
 static const ord_slot split_slot[] = {{"in", 0, 0, NULL}};
 
 static const ord_attr_rule split_attr[] = {
-    {.name = "axis", .kind = ORD_RULE_INT, .required = true, .wanted = "the number of an axis, from 0, or -1 for the last"},
+    {.name = "axis",
+     .kind = ORD_RULE_INT,
+     .required = true,
+     .wanted = "the number of an axis, from 0, or -1 for the last"},
     {.name = "sizes", .kind = ORD_RULE_INTS, .default_text = "equal parts", .wanted = "a list with one size per part"},
 };
 

@@ -133,7 +133,7 @@ static bool admit(ord_registry *registry, const loaded_plugin *described, ord_pl
   loaded_plugin *loaded = ord_arena_copy(&registry->arena, described, 1, sizeof *loaded);
   if (!file || !loaded ||
       !ord_arena_grow(&registry->arena, &registry->loaded, &registry->capacity, registry->count + 1,
-                      sizeof *registry->loaded))
+                      sizeof(loaded_plugin *)))
     return ord_fail_memory(err, "registering a plugin");
   loaded->entry.file = file;
   loaded->entry.manifest = &loaded->manifest;
@@ -227,9 +227,9 @@ bool ord_registry_load(ord_registry *registry, const char *path, ord_error *err)
   return result == LOADED || ord_fail(err, reason.code, "%s", reason.text);
 }
 
-static int is_shared_object(const struct dirent *file) {
-  const size_t length = strlen(file->d_name);
-  return length > 3 && strcmp(file->d_name + length - 3, ".so") == 0;
+static bool is_shared_object(const char *name) {
+  const size_t length = strlen(name);
+  return length > 3 && strcmp(name + length - 3, ".so") == 0;
 }
 
 /* A library beside the plugins is no plugin and no fault; a damaged file or a wrong version is one. */
@@ -245,27 +245,40 @@ static bool load_candidate(ord_registry *registry, const char *path, ord_error *
   return note_verdict(registry, path, result == LOADED ? NULL : reason.text, err);
 }
 
-static bool load_listed(ord_registry *registry, const char *folder, struct dirent **file, int count, ord_error *err) {
-  for (int i = 0; i < count; i++) {
-    const char *path = ord_arena_format(&registry->arena, "%s/%s", folder, file[i]->d_name);
-    if (!path) return ord_fail_memory(err, "listing a plugin folder");
-    if (!load_candidate(registry, path, err)) return false;
+typedef struct {
+  const char **path; /* in the registry's arena */
+  uint32_t count, capacity;
+} path_list;
+
+static bool list_folder(ord_arena *arena, DIR *opened, const char *folder, path_list *list) {
+  for (const struct dirent *file; (file = readdir(opened)) != NULL;) {
+    if (!is_shared_object(file->d_name)) continue;
+    const char *path = ord_arena_format(arena, "%s/%s", folder, file->d_name);
+    if (!path || !ord_arena_grow(arena, &list->path, &list->capacity, list->count + 1, sizeof(char *))) return false;
+    list->path[list->count++] = path;
   }
   return true;
 }
 
+static int compare_paths(const void *left, const void *right) {
+  return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
 bool ord_registry_load_folder(ord_registry *registry, const char *folder, ord_error *err) {
-  struct dirent **file;
-  const int count = scandir(folder, &file, is_shared_object, alphasort);
-  if (count < 0 && errno == ENOMEM) return ord_fail_memory(err, "listing a plugin folder");
-  if (count < 0) {
+  DIR *opened = opendir(folder);
+  if (!opened && errno == ENOMEM) return ord_fail_memory(err, "listing a plugin folder");
+  if (!opened) {
     say(registry, ORD_LOG_DEBUG, "plugin folder %s: %s", folder, strerror(errno));
     return true;
   }
-  const bool is_loaded = load_listed(registry, folder, file, count, err);
-  for (int i = 0; i < count; i++) free(file[i]);
-  free(file);
-  return is_loaded;
+  path_list list = {0};
+  const bool is_listed = list_folder(&registry->arena, opened, folder, &list);
+  closedir(opened);
+  if (!is_listed) return ord_fail_memory(err, "listing a plugin folder");
+  if (list.count) qsort(list.path, list.count, sizeof(char *), compare_paths);
+  for (uint32_t i = 0; i < list.count; i++)
+    if (!load_candidate(registry, list.path[i], err)) return false;
+  return true;
 }
 
 uint32_t ord_registry_count(const ord_registry *registry) { return registry->count; }

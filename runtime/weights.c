@@ -102,7 +102,7 @@ static size_t *usage_of(ord_weight_store *store, const weight_block *block) {
 static bool add_block(ord_weight_store *store, weight_block *block) {
   if (store->count == store->capacity) {
     const uint32_t capacity = store->capacity ? store->capacity * 2 : 64;
-    weight_block **grown = realloc(store->block, capacity * sizeof *grown);
+    weight_block **grown = realloc(store->block, capacity * sizeof(weight_block *));
     if (!grown) return false;
     store->block = grown;
     store->capacity = capacity;

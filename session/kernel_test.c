@@ -54,7 +54,7 @@ static bool test_row(kernel_test *test, const ord_op *op, const ord_kernel *kern
   char name[96];
   ord_case_result result = {0};
   const ord_case_options options = {
-      .host = ord_registry_host(test->registry), .device = test->device, .shuffle = true};
+      .host = ord_registry_host(test->registry), .device = test->device};
   name_row(name, sizeof name, kernel, number);
   if (test->wanted_row && strcmp(test->wanted_row, name) != 0) return true;
   if (test->row_fn) test->row_fn(test->row_context, name);

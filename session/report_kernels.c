@@ -3,7 +3,6 @@
  * Reports about kernels: what there is (`ordito kernels`), which one computes what and why (`ordito explain`), and
  * the op table of the format's page.
  */
-#include "ops/op_table.h"
 #include "session/parts.h"
 
 static bool give(ord_text *text, char **out, ord_error *err) {

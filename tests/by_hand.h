@@ -85,8 +85,8 @@ static inline void hand_close(hand *made) {
 /* A dense operand over `data`; returns its number. */
 static inline uint32_t hand_add(hand *made, const char *name, uint16_t role, uint16_t dtype, uint32_t rank,
                                 const int64_t *dim, void *data) {
-  static const uint16_t bytes[] = {[ORD_F32] = 4, [ORD_F16] = 2, [ORD_BF16] = 2, [ORD_I8] = 1,
-                                   [ORD_I32] = 4, [ORD_I64] = 8, [ORD_BOOL] = 1};
+  static const uint16_t bytes[] = {
+      [ORD_F32] = 4, [ORD_F16] = 2, [ORD_BF16] = 2, [ORD_I8] = 1, [ORD_I32] = 4, [ORD_I64] = 8, [ORD_BOOL] = 1};
   const uint32_t which = made->node.operand_count++;
   assert_true(which < HAND_MAX);
   ord_operand *operand = &made->operand[which];

@@ -24,14 +24,15 @@ static void test_weights_and_moments_are_tensors(void **state) {
     const char *name;
     uint32_t rank;
     float first;
-  } row[] = {{"wte", 2, 0},         {"norm", 1, 24},        {"wq", 2, 28},         {"wk", 2, 44},
-             {"head", 2, 60},       {"wte.adam_m", 2, 84},  {"norm.adam_m", 1, 108}, {"wq.adam_m", 2, 112},
-             {"wk.adam_m", 2, 128}, {"head.adam_m", 2, 144}, {"wte.adam_v", 2, 168}, {"norm.adam_v", 1, 192},
-             {"wq.adam_v", 2, 196}, {"wk.adam_v", 2, 212},  {"head.adam_v", 2, 228}};
+  } row[] = {{"wte", 2, 0},         {"norm", 1, 24},         {"wq", 2, 28},           {"wk", 2, 44},
+             {"head", 2, 60},       {"wte.adam_m", 2, 84},   {"norm.adam_m", 1, 108}, {"wq.adam_m", 2, 112},
+             {"wk.adam_m", 2, 128}, {"head.adam_m", 2, 144}, {"wte.adam_v", 2, 168},  {"norm.adam_v", 1, 192},
+             {"wq.adam_v", 2, 196}, {"wk.adam_v", 2, 212},   {"head.adam_v", 2, 228}};
   test_model model = read_model(small_model);
   ord_error err;
   ord_weight_file *file = NULL;
-  MUST(ord_weight_file_open(write_checkpoint(100, SMALL_COUNT, SMALL_BYTES), model.description, model.graph, &file, &err));
+  MUST(ord_weight_file_open(write_checkpoint(100, SMALL_COUNT, SMALL_BYTES), model.description, model.graph, &file,
+                            &err));
   assert_int_equal(ord_weight_file_get_kind(file), ORD_WEIGHTS_CHECKPOINT);
   assert_int_equal(ord_weight_file_count(file), sizeof row / sizeof *row);
   for (uint32_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -56,7 +57,8 @@ static void test_the_source_reads_in_order(void **state) {
   ord_weight_source source;
   ord_diagnostics list;
   ord_diagnostics_init(&list);
-  MUST(ord_weight_file_open(write_checkpoint(0, SMALL_COUNT, SMALL_BYTES), model.description, model.graph, &file, &err));
+  MUST(
+      ord_weight_file_open(write_checkpoint(0, SMALL_COUNT, SMALL_BYTES), model.description, model.graph, &file, &err));
   MUST(ord_weight_file_source(file, model.description, model.graph, "m.yaml", &list, &source, &err));
   assert_int_equal(list.count, 0); /* moments are no unused tensors, slices leave no holes */
   for (uint32_t w = 0; w < model.graph->weight_count; w++) {
@@ -86,7 +88,8 @@ static void test_files_that_are_refused(void **state) {
       {SMALL_COUNT, SMALL_BYTES + 4, "found 1020 bytes with n_params 84; wanted 8 + 12 * n_params = 1016"},
       {INT32_MAX, SMALL_BYTES, "wanted 8 + 12 * n_params = 25769803772"},
       {SMALL_COUNT + 1, SMALL_BYTES + 12,
-       "found n_params 85; wanted 84, what checkpoint.order adds up to: wte [6, 4], norm [4], wq [4, 4], wk [4, 4], head [6, 4]"},
+       "found n_params 85; wanted 84, what checkpoint.order adds up to: wte [6, 4], norm [4], wq [4, 4], wk [4, 4], "
+       "head [6, 4]"},
       {1, 20, "found n_params 1; wanted 84"},
   };
   test_model model = read_model(small_model);
@@ -116,7 +119,8 @@ static void test_files_that_are_something_else(void **state) {
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_error err;
     ord_weight_file *file = NULL;
-    MUST_FAIL(ord_weight_file_open(write_bytes("w.bin", row[i].bytes, row[i].count), model.description, model.graph, &file, &err),
+    MUST_FAIL(ord_weight_file_open(write_bytes("w.bin", row[i].bytes, row[i].count), model.description, model.graph,
+                                   &file, &err),
               row[i].wanted);
   }
   finish_model(&model);
@@ -138,7 +142,8 @@ static void test_a_model_without_an_order(void **state) {
   ord_error err;
   ord_weight_file *file = NULL;
   const char *path = write_checkpoint(1, 16, 8 + 12 * 16);
-  MUST_FAIL(ord_weight_file_open(path, model.description, model.graph, &file, &err), "wanted a model file with checkpoint.order");
+  MUST_FAIL(ord_weight_file_open(path, model.description, model.graph, &file, &err),
+            "wanted a model file with checkpoint.order");
   MUST_FAIL(ord_weight_file_open(path, NULL, NULL, &file, &err), "wanted a model file with checkpoint.order");
   finish_model(&model);
 }

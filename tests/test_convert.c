@@ -65,7 +65,8 @@ static void expect_files(const char *names) {
   const int count = scandir(folder, &entry, NULL, alphasort);
   assert_true(count >= 0);
   for (int i = 0; i < count; i++) {
-    if (entry[i]->d_name[0] != '.') snprintf(found + strlen(found), sizeof found - strlen(found), "%s ", entry[i]->d_name);
+    if (entry[i]->d_name[0] != '.')
+      snprintf(found + strlen(found), sizeof found - strlen(found), "%s ", entry[i]->d_name);
     free(entry[i]);
   }
   free(entry);
@@ -99,8 +100,10 @@ static void test_a_checkpoint_there_and_back(void **state) {
 
 static void test_a_named_file_gets_empty_moments(void **state) {
   (void)state;
-  static const test_tensor tensor[] = {
-      {"emb.weight", "BF16", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"fused", "F16", 2, {8, 4}}, {"lm_head.weight", "BF16", 2, {6, 4}}};
+  static const test_tensor tensor[] = {{"emb.weight", "BF16", 2, {6, 4}},
+                                       {"norm", "F32", 1, {4}},
+                                       {"fused", "F16", 2, {8, 4}},
+                                       {"lm_head.weight", "BF16", 2, {6, 4}}};
   test_model model = read_model(small_model);
   convert(&model, write_tensors("w.safetensors", tensor, 4), in_folder("w.bin"), &to_checkpoint);
   unsigned char bytes[SMALL_BYTES + 1];
@@ -117,8 +120,8 @@ static void test_a_named_file_gets_empty_moments(void **state) {
 /* Numbers become bf16; what is f32 by its meaning, and what is no float, stays. Nothing is dropped. */
 static void test_types_of_a_conversion(void **state) {
   (void)state;
-  static const test_tensor tensor[] = {{"a", "F32", 2, {3, 2}},      {"a.adam_m", "F32", 2, {3, 2}}, {"b", "F16", 1, {4}},
-                                       {"q", "I8", 2, {2, 2}},       {"q.scale", "F32", 1, {2}},     {"n", "I32", 1, {2}}};
+  static const test_tensor tensor[] = {{"a", "F32", 2, {3, 2}}, {"a.adam_m", "F32", 2, {3, 2}}, {"b", "F16", 1, {4}},
+                                       {"q", "I8", 2, {2, 2}},  {"q.scale", "F32", 1, {2}},     {"n", "I32", 1, {2}}};
   static const struct {
     ord_dtype wanted, dtype[6];
   } row[] = {{ORD_BF16, {ORD_BF16, ORD_F32, ORD_BF16, ORD_I8, ORD_F32, ORD_I32}},
@@ -151,7 +154,8 @@ static void test_metadata_is_kept(void **state) {
   ord_error err;
   ord_weight_file *file = NULL;
   char bytes[256] = "";
-  const char *from = write_safetensors("w.safetensors", "{\"__metadata__\":{\"format\":\"pt\",\"say\":\"\\\"\"}}", NULL, 0);
+  const char *from =
+      write_safetensors("w.safetensors", "{\"__metadata__\":{\"format\":\"pt\",\"say\":\"\\\"\"}}", NULL, 0);
   MUST(ord_weight_file_open(from, NULL, NULL, &file, &err));
   MUST(ord_weight_file_convert(file, NULL, NULL, in_folder("out.safetensors"), &to_named, &err));
   ord_weight_file_close(file);
@@ -201,13 +205,31 @@ static void test_conversions_that_are_refused(void **state) {
     const ord_convert_options *options;
     const char *wanted;
   } row[] = {
-      {{{"a", "F32", 1, {1}}}, 1, &to_checkpoint, "4 faults for the model: missing emb.weight"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"fused", "I8", 2, {8, 4}}, {"fused.scale", "F32", 1, {8}}, {"lm_head.weight", "F32", 2, {6, 4}}},
-       5, &to_checkpoint, "tensor 'fused' is I8; a checkpoint holds F32 and takes F32, F16 and BF16"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"norm.adam_m", "F32", 1, {4}}, {"fused", "F32", 2, {8, 4}}, {"lm_head.weight", "F32", 2, {6, 4}}},
-       5, &to_checkpoint, "lacks its Adam moments, others have theirs; wanted all or none"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"norm.adam_m", "F32", 1, {3}}, {"fused", "F32", 2, {8, 4}}, {"lm_head.weight", "F32", 2, {6, 4}}},
-       5, &to_checkpoint, "tensor 'norm.adam_m' is F32 [3], wanted F32 [4]"},
+      {{{"a", "F32", 1, {1}}}, 1, &to_checkpoint, "5 faults for the model: missing emb.weight"},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norm", "F32", 1, {4}},
+        {"fused", "I8", 2, {8, 4}},
+        {"fused.scale", "F32", 1, {8}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
+       5,
+       &to_checkpoint,
+       "tensor 'fused' is I8; a checkpoint holds F32 and takes F32, F16 and BF16"},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norm", "F32", 1, {4}},
+        {"norm.adam_m", "F32", 1, {4}},
+        {"fused", "F32", 2, {8, 4}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
+       5,
+       &to_checkpoint,
+       "lacks its Adam moments, others have theirs; wanted all or none"},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norm", "F32", 1, {4}},
+        {"norm.adam_m", "F32", 1, {3}},
+        {"fused", "F32", 2, {8, 4}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
+       5,
+       &to_checkpoint,
+       "tensor 'norm.adam_m' is F32 [3], wanted F32 [4]"},
       {{{"a", "F32", 1, {1}}}, 1, &half, "found type bf16; wanted f32, the type of a checkpoint"},
       {{{"a", "F32", 1, {1}}}, 1, &integer, "found type i8; wanted f32, f16 or bf16"},
   };
@@ -216,7 +238,8 @@ static void test_conversions_that_are_refused(void **state) {
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_error err;
     ord_weight_file *file = open_file(&model, write_tensors("w.safetensors", row[i].tensor, row[i].count));
-    MUST_FAIL(ord_weight_file_convert(file, model.description, model.graph, in_folder("out"), row[i].options, &err), row[i].wanted);
+    MUST_FAIL(ord_weight_file_convert(file, model.description, model.graph, in_folder("out"), row[i].options, &err),
+              row[i].wanted);
     ord_weight_file_close(file);
     expect_files("w.safetensors ");
   }
@@ -229,8 +252,9 @@ static void test_numbers_that_do_not_fit(void **state) {
   ord_error err;
   ord_weight_file *file = NULL;
   ord_convert_options options = {.kind = ORD_WEIGHTS_SAFETENSORS, .dtype = ORD_F16};
-  MUST(ord_weight_file_open(write_safetensors("w.safetensors", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", number, 8),
-                            NULL, NULL, &file, &err));
+  MUST(ord_weight_file_open(
+      write_safetensors("w.safetensors", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", number, 8),
+      NULL, NULL, &file, &err));
   MUST_FAIL(ord_weight_file_convert(file, NULL, NULL, in_folder("out"), &options, &err),
             "tensor 'a' holds 70000; f16 ends at 65504; wanted bf16 or f32");
   options.dtype = ORD_BF16;
@@ -240,13 +264,16 @@ static void test_numbers_that_do_not_fit(void **state) {
 
 static void test_a_step_that_is_no_number(void **state) {
   (void)state;
-  static const char text[] = "ordito: 1\nname: m\ndims: {d: 1}\ninputs:\n  x: {dtype: f32, shape: [d, d]}\nweights:\n  w: {shape: [out: d, in: d]}\n"
+  static const char text[] = "ordito: 1\nname: m\ndims: {d: 1}\ninputs:\n  x: {dtype: f32, shape: [d, d]}\nweights:\n  "
+                             "w: {shape: [out: d, in: d]}\n"
                              "checkpoint: {order: [w]}\ngraph:\n  - matmul: {in: x, weight: w, out: x}\noutputs: [x]\n";
   static const char *const step[] = {"x", "", "2147483648", "1 "};
   test_model model = read_model(text);
   for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
     char header[256];
-    snprintf(header, sizeof header, "{\"__metadata__\":{\"step\":\"%s\"},\"w\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]}}", step[i]);
+    snprintf(header, sizeof header,
+             "{\"__metadata__\":{\"step\":\"%s\"},\"w\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]}}",
+             step[i]);
     ord_error err;
     ord_weight_file *file = open_file(&model, write_safetensors("w.safetensors", header, NULL, 4));
     MUST_FAIL(ord_weight_file_convert(file, model.description, model.graph, in_folder("out"), &to_checkpoint, &err),
@@ -289,7 +316,8 @@ static void test_a_failure_leaves_the_old_file(void **state) {
   MUST(ord_weight_file_open(from, NULL, NULL, &file, &err));
 
   uint32_t calls = 0;
-  const ord_convert_options cancelled = {.kind = ORD_WEIGHTS_SAFETENSORS, .progress = cancel_late, .progress_context = &calls};
+  const ord_convert_options cancelled = {
+      .kind = ORD_WEIGHTS_SAFETENSORS, .progress = cancel_late, .progress_context = &calls};
   MUST_FAIL(ord_weight_file_convert(file, NULL, NULL, to, &cancelled, &err), "cancelled");
   assert_int_equal(err.code, ORD_CANCELLED);
   assert_int_equal(calls, SMALL_FILE_COUNT);
@@ -303,7 +331,8 @@ static void test_a_failure_leaves_the_old_file(void **state) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
   assert_false(done);
   assert_int_equal(err.code, ORD_IO);
-  assert_non_null(strstr(err.text, "out: cannot be written: File too large; 100 bytes were written and are removed again"));
+  assert_non_null(
+      strstr(err.text, "out: cannot be written: File too large; 100 bytes were written and are removed again"));
 
   assert_int_equal(truncate(from, 500), 0); /* the source shrinks while it is read */
   MUST_FAIL(ord_weight_file_convert(file, NULL, NULL, to, &to_named, &err), "became shorter");

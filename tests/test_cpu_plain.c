@@ -7,7 +7,7 @@
 
 #define PLAIN ORDITO_BUILD_DIRECTORY "/lib/ordito/plugins/cpu_plain.so"
 
-/* ---- conformance --------------------------------------------------------------------------------------------------- */
+/* ---- conformance ---- */
 
 static const ord_plugin *open_plain(ord_registry **registry) {
   ord_error err = ORD_ERROR_INIT;
@@ -18,10 +18,17 @@ static const ord_plugin *open_plain(ord_registry **registry) {
 
 static void test_conformance(void **unused) {
   (void)unused;
-  static const char *const reason[] = {
-      "is f16; wanted",  "is bf16; wanted f32", "is i32; wanted", "is q8_0; wanted", "is q4_0; wanted",
-      "is q4_1; wanted", "products are wanted", "bytes apart",    "with 'by'",       "epilogue items",
-      NULL};
+  static const char *const reason[] = {"is f16; wanted",
+                                       "is bf16; wanted f32",
+                                       "is i32; wanted",
+                                       "is q8_0; wanted",
+                                       "is q4_0; wanted",
+                                       "is q4_1; wanted",
+                                       "products are wanted",
+                                       "bytes apart",
+                                       "with 'by'",
+                                       "epilogue items",
+                                       NULL};
   ord_registry *registry;
   const ord_plugin *plugin = open_plain(&registry);
   for (uint32_t i = 0; i < plugin->kernel_count; i++) conformance_run(plugin->kernel[i], reason);
@@ -37,7 +44,7 @@ static void test_serves(void **unused) {
       {"matmul", "in[2,5/64,40] weight:bf16[20|20|7,40] bias:bf16[47]", ""},
       {"matmul", "in[97,40] weight^:f16[130,40]", ""},
       {"matmul", "in[3,40] weight:i8[33,40] bias[33]", "epilogue=gelu_tanh>+add(residual[3,33])"},
-      {"matmul", "in[3,40] weight[33,40]", "epilogue=silu+mul(gate[3,33])+add(b:bf16[33])"},
+      {"matmul", "in[3,40] weight[33,40]", "epilogue=silu+mul(gate[3,33])+add(late_bias:bf16[33])"},
       {"matmul", "in+[2,3,7,9] by[2,3,9,50]", "epilogue=relu"},
       {"matmul", "in[2,3,50,9] by^[3,9,20]", ""},
       {"matmul", "in[2/4,3/8,9] by[2/4,9,5]", ""},
@@ -63,7 +70,7 @@ static void test_serves(void **unused) {
   ord_registry_destroy(registry);
 }
 
-/* ---- a row alone and in a batch -------------------------------------------------------------------------------------- */
+/* ---- a row alone and in a batch ---- */
 
 enum { ROWS = 9, DEPTH = 75, COLUMNS = 53 };
 
@@ -105,7 +112,28 @@ static void test_one_equals_many(void **unused) {
   assert_memory_equal(one, many, ROWS * COLUMNS * sizeof *one);
 }
 
-/* ---- in place ---------------------------------------------------------------------------------------------------------- */
+/* A run of one batch in a plan for three leaves the others alone. */
+static void test_by_keeps_to_the_run(void **unused) {
+  (void)unused;
+  static float in[3 * 4 * 5], by[3 * 5 * 6], out[3 * 4 * 6];
+  int64_t batches = 1;
+  hand made;
+  ord_plugin_error err;
+  hand_fill(in, sizeof in / sizeof *in);
+  hand_fill(by, sizeof by / sizeof *by);
+  for (size_t i = 0; i < sizeof out / sizeof *out; i++) out[i] = 77;
+  hand_open(&made, PLAIN, "matmul");
+  hand_add(&made, "in", ORD_INPUT, ORD_F32, 3, (const int64_t[]){3, 4, 5}, in);
+  hand_add(&made, "by", ORD_INPUT, ORD_F32, 3, (const int64_t[]){3, 5, 6}, by);
+  hand_add(&made, "out", ORD_OUTPUT, ORD_F32, 3, (const int64_t[]){3, 4, 6}, out);
+  hand_add(&made, "extent", ORD_SCALAR, ORD_I64, 0, NULL, &batches);
+  for (int i = 0; i < 3; i++) made.operand[i].extent[0] = 3;
+  assert_int_equal(hand_run(&made, &err), ORD_OK);
+  for (size_t i = 0; i < sizeof out / sizeof *out; i++) assert_true((out[i] == 77) == (i >= 4 * 6));
+  hand_close(&made);
+}
+
+/* ---- in place ---- */
 
 enum { PLACE_COUNT = 2 * 3 * 4 * 8 };
 
@@ -120,8 +148,10 @@ static void run_in_place(const char *op, float *in, float *out, bool must_alias)
   hand_open(&made, PLAIN, op);
   const bool is_rope = strcmp(op, "rope") == 0;
   hand_add(&made, "in", ORD_INPUT, ORD_F32, 4, dim, in);
-  if (is_rope) hand_add(&made, "positions", ORD_INPUT, ORD_I32, 2, (const int64_t[]){2, 4}, positions);
-  else hand_add(&made, "in", ORD_INPUT, ORD_F32, 4, dim, other);
+  if (is_rope)
+    hand_add(&made, "positions", ORD_INPUT, ORD_I32, 2, (const int64_t[]){2, 4}, positions);
+  else
+    hand_add(&made, "in", ORD_INPUT, ORD_F32, 4, dim, other);
   hand_add(&made, "out", ORD_OUTPUT, ORD_F32, 4, dim, out);
   hand_attr(&made, (ord_attr){.name = "pairing", .kind = ORD_ATTR_WORD, .value.s = "halves"});
   hand_attr(&made, (ord_attr){.name = "theta", .kind = ORD_ATTR_NUMBER, .value.f = 10000});
@@ -146,7 +176,7 @@ static void test_in_place(void **unused) {
   }
 }
 
-/* ---- refusals and faults ------------------------------------------------------------------------------------------------- */
+/* ---- refusals and faults ---- */
 
 static void test_refusals(void **unused) {
   (void)unused;
@@ -200,7 +230,8 @@ static void test_epilogue_is_cut(void **unused) {
 
 static void test_out_of_memory(void **unused) {
   (void)unused;
-  static const char *const op[] = {"matmul", "relu", "add", "rmsnorm", "transpose", "rope", "pool", "embedding", "sample"};
+  static const char *const op[] = {"matmul", "relu", "add",       "rmsnorm", "transpose",
+                                   "rope",   "pool", "embedding", "sample"};
   static float numbers[64];
   for (size_t i = 0; i < sizeof op / sizeof *op; i++) {
     hand made;
@@ -222,9 +253,10 @@ static void test_out_of_memory(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_conformance), cmocka_unit_test(test_serves),    cmocka_unit_test(test_one_equals_many),
-      cmocka_unit_test(test_in_place),    cmocka_unit_test(test_refusals),  cmocka_unit_test(test_epilogue_is_cut),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_conformance),     cmocka_unit_test(test_serves),
+      cmocka_unit_test(test_one_equals_many), cmocka_unit_test(test_by_keeps_to_the_run),
+      cmocka_unit_test(test_in_place),        cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_epilogue_is_cut), cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,8 @@ static void test_other_spellings(void **state) {
       {"{'shape':(2,2),\"fortran_order\":False,'descr':'<f4'}\n", 16, ORD_F32, 2, 16},
       {"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }      \n", 3, ORD_I32, 1, 12},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 4, ORD_F32, 0, 4},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807, 9223372036854775807), }", 0, ORD_F32, 3, 0},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807, 9223372036854775807), }", 0, ORD_F32,
+       3, 0},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_error err;

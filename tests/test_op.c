@@ -29,7 +29,7 @@ static void test_slots_and_attributes(void **state) {
       if (op->slot[slot].flags & ORD_SLOT_LIST) assert_int_equal(slot, op->slot_count - 1);
     for (uint32_t which = 0; which < op->attr_count; which++) {
       const ord_attr_rule *rule = &op->attr[which];
-      assert_non_null(rule->wanted);
+      assert_true(!rule->required || rule->wanted);
       assert_true(rule->required == !rule->default_text);
       assert_true(!rule->required || !rule->default_value.name);
       assert_true((rule->kind == ORD_RULE_WORD || rule->kind == ORD_RULE_ALIGN) == (rule->word != NULL));
@@ -60,11 +60,18 @@ static void test_infer_helpers(void **state) {
   (void)state;
   char text[256] = "";
   ord_arena arena = {0};
-  const ord_op op = {.name = "fold", .slot = (const ord_slot[]){{.name = "by"}, {.name = "in", .flags = ORD_SLOT_LIST}}};
+  const ord_op op = {.name = "fold",
+                     .slot = (const ord_slot[]){{.name = "by"}, {.name = "in", .flags = ORD_SLOT_LIST}}};
   const ord_infer_operand operand[] = {{.slot = 0, .is_absent = true}, {.slot = 1}, {.slot = 1}};
   ord_attr attr[4] = {{"axis", ORD_ATTR_INT, 1, {.i = -1}}};
-  ord_infer infer = {.op = &op, .arena = &arena, .operand = operand, .operand_count = 3, .attr = attr, .attr_count = 1,
-                     .report = keep_text, .report_context = text};
+  ord_infer infer = {.op = &op,
+                     .arena = &arena,
+                     .operand = operand,
+                     .operand_count = 3,
+                     .attr = attr,
+                     .attr_count = 1,
+                     .report = keep_text,
+                     .report_context = text};
   assert_null(ord_infer_slot(&infer, "by"));
   assert_null(ord_infer_slot(&infer, "what"));
   assert_ptr_equal(ord_infer_slot(&infer, "in"), &operand[1]);
@@ -101,13 +108,13 @@ static void test_table(void **state) {
   (void)state;
   ord_text text = {0};
   assert_true(ord_op_table_print(&text));
-  static const char *const row[] = {
-      "| op | slots | attributes (default) | result |\n|---|---|---|---|\n",
-      "| `softmax` | in | axis (-1) | as in; a slice of -inf alone gives zeros |\n",
-      "| `l2_normalize` | in | axis (-1); eps (1e-12) | in / max(length, eps) |\n",
-      "| `pool` | in [b, s, d]; lengths? i32 [b] | kind: mean, first or last | [b, d], over the tokens that count; over "
-      "none: zeros |\n",
-      "| `concat` | in: list | axis: "};
+  static const char *const row[] = {"| op | slots | attributes (default) | result |\n|---|---|---|---|\n",
+                                    "| `softmax` | in | axis (-1) | as in; a slice of -inf alone gives zeros |\n",
+                                    "| `l2_normalize` | in | axis (-1); eps (1e-12) | in / max(length, eps) |\n",
+                                    "| `pool` | in [b, s, d]; lengths? i32 [b] | kind: mean, first or last | [b, d], "
+                                    "over the tokens that count; over "
+                                    "none: zeros |\n",
+                                    "| `concat` | in: list | axis: "};
   for (size_t i = 0; i < op_testing_count(row); i++)
     if (!strstr(text.bytes, row[i])) fail_msg("not found: %s\nin: %s", row[i], text.bytes);
   for (uint32_t i = 0; i < ord_op_count(); i++) {
@@ -119,8 +126,8 @@ static void test_table(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_list), cmocka_unit_test(test_slots_and_attributes),
-      cmocka_unit_test(test_required_attributes), cmocka_unit_test(test_infer_helpers), cmocka_unit_test(test_table)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_slots_and_attributes),
+                                     cmocka_unit_test(test_required_attributes), cmocka_unit_test(test_infer_helpers),
+                                     cmocka_unit_test(test_table)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,8 @@ static const op_rule_row binary_rules[] = {
     {"in=1 in=2", "", "in: add: in holds two numbers; wanted at least one value"},
     {"in[3]", "", "in: add: in has 1 entries; wanted 2"},
     {"in/x[2,seq]@3 in/y[2,3]@4", "",
-     "in: add: in 'x' [2, seq] (line 3) and in 'y' [2, 3] (line 4) do not broadcast: axis -1 is seq and 3; wanted equal, "
+     "in: add: in 'x' [2, seq] (line 3) and in 'y' [2, 3] (line 4) do not broadcast: axis -1 is seq and 3; wanted "
+     "equal, "
      "or 1"},
     {"in/x[4] in/y[2,3]", "",
      "in: add: in 'x' [4] and in 'y' [2, 3] do not broadcast: axis -1 is 4 and 3; wanted equal, or 1"},

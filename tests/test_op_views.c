@@ -14,15 +14,16 @@ static const struct {
     {"reshape", {"in:i32[2,3]", "shape=6", "i32 [6]"}},
     {"reshape",
      {"in/q[1,seq,384]@29", "shape=1,seq,12,64",
-      "shape: reshape: in 'q' [1, seq, 384] holds 384*seq numbers, shape [1, seq, 12, 64] holds 768*seq; wanted equal"}},
-    {"reshape", {"in/q[seq,2]", "shape=past,2", "shape: reshape: in 'q' [seq, 2] holds 2*seq numbers, shape [past, 2] "
-                                                "holds 2*past; wanted equal"}},
+      "shape: reshape: in 'q' [1, seq, 384] holds 384*seq numbers, shape [1, seq, 12, 64] holds 768*seq; wanted "
+      "equal"}},
+    {"reshape",
+     {"in/q[seq,2]", "shape=past,2",
+      "shape: reshape: in 'q' [seq, 2] holds 2*seq numbers, shape [past, 2] "
+      "holds 2*past; wanted equal"}},
     {"transpose", {"in[1,seq,12,32]", "axes=0,2,1,3", "f32 [1, 12, seq, 32]"}},
     {"transpose", {"in[2,3]", "axes=-1,0", "f32 [3, 2]"}},
-    {"transpose",
-     {"in/x[2,3]", "axes=1", "axes: transpose: axes names 1, in 'x' [2, 3] has 2; wanted each axis once"}},
-    {"transpose",
-     {"in/x[2,3]", "axes=1,2", "axes: transpose: axis 2 lies outside in 'x' [2, 3]; wanted -2 to 1"}},
+    {"transpose", {"in/x[2,3]", "axes=1", "axes: transpose: axes names 1, in 'x' [2, 3] has 2; wanted each axis once"}},
+    {"transpose", {"in/x[2,3]", "axes=1,2", "axes: transpose: axis 2 lies outside in 'x' [2, 3]; wanted -2 to 1"}},
     {"transpose",
      {"in/x[2,3]", "axes=1,-1", "axes: transpose: axis -1 of in 'x' [2, 3] is listed twice; wanted each axis once"}},
     {"slice", {"in[2,10]", "axis=1 start=2 end=-1 step=3", "f32 [2, 3]"}},
@@ -32,38 +33,48 @@ static const struct {
     {"slice", {"in[2,seq]", "axis=1 start=-1 step=1", "f32 [2, 1]"}},
     {"slice", {"in[2,seq]", "axis=1 start=-5 end=-1 step=3", "f32 [2, 2]"}},
     {"slice", {"in[2,seq]", "axis=0 start=1 step=1", "f32 [1, seq]"}},
-    {"slice", {"in/x[2,10]", "axis=1 start=11 step=1",
-               "start: slice: start 11 lies outside axis 1 of in 'x' [2, 10]; wanted -10 to 10"}},
-    {"slice", {"in/x[2,10]", "axis=1 start=0 end=-11 step=1",
-               "end: slice: end -11 lies outside axis 1 of in 'x' [2, 10]; wanted -10 to 10"}},
-    {"slice", {"in/x[2,10]", "axis=1 start=5 end=3 step=1",
-               "start: slice: start 5 lies behind end 3 on axis 1 of in 'x' [2, 10]; wanted start <= end"}},
+    {"slice",
+     {"in/x[2,10]", "axis=1 start=11 step=1",
+      "start: slice: start 11 lies outside axis 1 of in 'x' [2, 10]; wanted -10 to 10"}},
+    {"slice",
+     {"in/x[2,10]", "axis=1 start=0 end=-11 step=1",
+      "end: slice: end -11 lies outside axis 1 of in 'x' [2, 10]; wanted -10 to 10"}},
+    {"slice",
+     {"in/x[2,10]", "axis=1 start=5 end=3 step=1",
+      "start: slice: start 5 lies behind end 3 on axis 1 of in 'x' [2, 10]; wanted start <= end"}},
     {"slice", {"in/x[2,10]", "axis=1 start=0 step=0", "step: slice: step 0 is too small; wanted at least 1"}},
-    {"slice", {"in/x[2,seq]", "axis=1 start=2 step=1",
-               "start: slice: axis 1 of in 'x' [2, seq] is seq; wanted the whole axis, or start and end counted from its "
-               "end (-1, ..)"}},
-    {"slice", {"in/x[2,seq]", "axis=1 start=0 end=4 step=1",
-               "start: slice: axis 1 of in 'x' [2, seq] is seq; wanted the whole axis, or start and end counted from its "
-               "end (-1, ..)"}},
+    {"slice",
+     {"in/x[2,seq]", "axis=1 start=2 step=1",
+      "start: slice: axis 1 of in 'x' [2, seq] is seq; wanted the whole axis, or start and end counted from its "
+      "end (-1, ..)"}},
+    {"slice",
+     {"in/x[2,seq]", "axis=1 start=0 end=4 step=1",
+      "start: slice: axis 1 of in 'x' [2, seq] is seq; wanted the whole axis, or start and end counted from its "
+      "end (-1, ..)"}},
     {"split", {"in[2,seq,36]", "axis=2 results=3", "f32 [2, seq, 12]; f32 [2, seq, 12]; f32 [2, seq, 12]"}},
     {"split", {"in[7]", "axis=-1 sizes=3,0,4 results=3", "f32 [3]; f32 [0]; f32 [4]"}},
-    {"split", {"in/x[7]", "axis=0 results=2",
-               "-: split: axis 0 of in 'x' [7] leaves a rest of 1 in 2 parts; wanted equal parts, or sizes"}},
-    {"split", {"in/x[7]", "axis=0 sizes=3,4 results=3",
-               "sizes: split: sizes lists 2 parts, out names 3; wanted one size per name"}},
-    {"split", {"in/x[7]", "axis=0 sizes=3,3 results=2",
-               "sizes: split: sizes add up to 6, axis 0 of in 'x' [7] is 7; wanted equal"}},
-    {"split", {"in/x[7]", "axis=0 sizes=8,-1 results=2",
-               "sizes: split: part 8 of axis 0 of in 'x' [7]; wanted 0 to 7"}},
-    {"split", {"in/x[2,seq]", "axis=1 results=2",
-               "axis: split: axis 1 of in 'x' [2, seq] is seq; wanted a fixed size"}},
+    {"split",
+     {"in/x[7]", "axis=0 results=2",
+      "-: split: axis 0 of in 'x' [7] leaves a rest of 1 in 2 parts; wanted equal parts, or sizes"}},
+    {"split",
+     {"in/x[7]", "axis=0 sizes=3,4 results=3",
+      "sizes: split: sizes lists 2 parts, out names 3; wanted one size per name"}},
+    {"split",
+     {"in/x[7]", "axis=0 sizes=3,3 results=2",
+      "sizes: split: sizes add up to 6, axis 0 of in 'x' [7] is 7; wanted equal"}},
+    {"split",
+     {"in/x[7]", "axis=0 sizes=8,-1 results=2", "sizes: split: part 8 of axis 0 of in 'x' [7]; wanted 0 to 7"}},
+    {"split",
+     {"in/x[2,seq]", "axis=1 results=2", "axis: split: axis 1 of in 'x' [2, seq] is seq; wanted a fixed size"}},
     {"concat", {"in[2,seq] in[2,past] in[2,3]", "axis=1", "f32 [2, seq + past + 3]"}},
     {"concat", {"in[2,seq]", "axis=0", "f32 [2, seq]"}},
-    {"concat", {"in/x[2,3] in/y[3]", "axis=0", "in: concat: in 'y' [3] and in 'x' [2, 3] differ in rank; wanted equal"}},
+    {"concat",
+     {"in/x[2,3] in/y[3]", "axis=0", "in: concat: in 'y' [3] and in 'x' [2, 3] differ in rank; wanted equal"}},
     {"concat",
      {"in/x[2,3] in/y:i32[2,3]", "axis=0", "in: concat: in 'y' [2, 3] is i32, in 'x' [2, 3] is f32; wanted the same"}},
-    {"concat", {"in/x[2,3] in/y[2,4]", "axis=0",
-                "in: concat: axis 1 of in 'y' [2, 4] is 4, of in 'x' [2, 3] is 3; wanted equal but for axis 0"}},
+    {"concat",
+     {"in/x[2,3] in/y[2,4]", "axis=0",
+      "in: concat: axis 1 of in 'y' [2, 4] is 4, of in 'x' [2, 3] is 3; wanted equal but for axis 0"}},
 };
 
 static void test_rules(void **state) {
@@ -175,6 +186,8 @@ static const reshape_view_row reshape_views[] = {
     {{".r.", {2, 8, 4}}, {"r.", {16, 4}}, {0}, false, false},
     {{".r.", {1, 8, 4}}, {"r.", {8, 4}}, {0}, true, false},
     {{"r.", {8, 8}}, {".r", {8, 8}}, {0}, false, false},
+    {{".r", {16, 8}}, {".r.", {2, 8, 8}}, {0}, false, false},
+    {{".r.", {2, 8, 8}}, {".r", {16, 8}}, {0}, false, false},
     {{"rs.", {8, 8, 12}}, {"rs..", {8, 8, 3, 4}}, {0}, true, true},
     {{"rs..", {8, 8, 3, 4}}, {"rs", {8, 96}}, {0}, true, true},
     {{"rs", {8, 8}}, {"sr", {8, 8}}, {0}, false, false},
@@ -198,7 +211,8 @@ static void check_runs(const reshape_view_row *row, const int64_t *in_stride, co
     }
 }
 
-static void check_reshape_view(const reshape_view_row *row, bool has_sizes) {
+/* Is it a view? If so, of the right numbers. */
+static bool try_reshape_view(const reshape_view_row *row, bool has_sizes) {
   ord_arena arena = {0};
   bool in_runs[ORD_RANK_MAX] = {false}, out_runs[ORD_RANK_MAX] = {false};
   ord_size in_size[ORD_RANK_MAX], out_size[ORD_RANK_MAX];
@@ -223,18 +237,58 @@ static void check_reshape_view(const reshape_view_row *row, bool has_sizes) {
                               .in_size = has_sizes ? in_size : NULL,
                               .out_size = has_sizes ? out_size : NULL};
   const bool is_view = ord_op_find("reshape")->view(&request);
-  if (is_view != (row->is_view && (has_sizes || !row->needs_sizes)))
-    fail_msg("row %d with%s sizes: found %d", (int)(row - reshape_views), has_sizes ? "" : "out", is_view);
   if (is_view) check_runs(row, in_stride, &request);
   ord_arena_finish(&arena);
+  return is_view;
 }
 
 static void test_reshape_view(void **state) {
   (void)state;
   for (size_t i = 0; i < op_testing_count(reshape_views); i++) {
-    check_reshape_view(&reshape_views[i], true);
-    check_reshape_view(&reshape_views[i], false);
+    const reshape_view_row *row = &reshape_views[i];
+    if (try_reshape_view(row, true) != row->is_view) fail_msg("row %zu with sizes", i);
+    if (try_reshape_view(row, false) != (row->is_view && !row->needs_sizes)) fail_msg("row %zu without sizes", i);
   }
+}
+
+static uint32_t next_random(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return *seed >> 16;
+}
+
+/* Cuts the factors, in a random order, into axes that hold one run-time dim at most. */
+static void random_shape(uint32_t *seed, char runs[ORD_RANK_MAX + 1], int64_t *dim) {
+  char factor[] = {'r', 's', 2, 2, 3, 4, 1};
+  for (uint32_t i = sizeof factor - 1; i > 0; i--) {
+    const uint32_t other = next_random(seed) % (i + 1);
+    const char kept = factor[i];
+    factor[i] = factor[other];
+    factor[other] = kept;
+  }
+  uint32_t rank = 0;
+  for (uint32_t i = 0; i < sizeof factor; i++) {
+    const bool runs_now = factor[i] == 'r' || factor[i] == 's';
+    const bool must_cut = !rank || (runs_now && runs[rank - 1] != '.');
+    if (must_cut || (rank < ORD_RANK_MAX - 1 && next_random(seed) % 2)) runs[rank] = '.', dim[rank++] = 1;
+    if (runs_now) runs[rank - 1] = factor[i];
+    dim[rank - 1] *= runs_now ? maximum_of_r : factor[i];
+  }
+  runs[rank] = '\0';
+}
+
+/* Whatever is said to be a view shows the right numbers in every run. */
+static void test_random_reshape_views(void **state) {
+  (void)state;
+  uint32_t seed = 1, views = 0;
+  for (int i = 0; i < 30000; i++) {
+    char in_runs[ORD_RANK_MAX + 1], out_runs[ORD_RANK_MAX + 1];
+    reshape_view_row row = {.in.runs = in_runs, .out.runs = out_runs};
+    random_shape(&seed, in_runs, row.in.dim);
+    random_shape(&seed, out_runs, row.out.dim);
+    views += try_reshape_view(&row, true);
+    try_reshape_view(&row, false);
+  }
+  assert_in_range(views, 100, 20000);
 }
 
 /* The other three never look at run-time flags: they keep each axis apart. */
@@ -270,17 +324,20 @@ static void test_other_views(void **state) {
 /* A slice that counts from the end of a run-time axis begins elsewhere in each run. */
 static void test_slice_from_the_end_is_no_view(void **state) {
   (void)state;
-  static const ord_attr attr[] = {{"axis", ORD_ATTR_INT, 1, {.i = 0}},
-                                  {"start", ORD_ATTR_INT, 1, {.i = -1}},
-                                  {"step", ORD_ATTR_INT, 1, {.i = 1}}};
+  static const ord_attr attr[] = {
+      {"axis", ORD_ATTR_INT, 1, {.i = 0}}, {"start", ORD_ATTR_INT, 1, {.i = -1}}, {"step", ORD_ATTR_INT, 1, {.i = 1}}};
   ord_view_request request = {
       .attr = attr, .attr_count = 3, .in_rank = 1, .out_rank = 1, .in_stride = (const int64_t[]){1}};
   assert_false(ord_op_find("slice")->view(&request));
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rules),        cmocka_unit_test(test_values),      cmocka_unit_test(test_cases),
-      cmocka_unit_test(test_reshape_view), cmocka_unit_test(test_other_views), cmocka_unit_test(test_slice_from_the_end_is_no_view)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
+                                     cmocka_unit_test(test_values),
+                                     cmocka_unit_test(test_cases),
+                                     cmocka_unit_test(test_reshape_view),
+                                     cmocka_unit_test(test_random_reshape_views),
+                                     cmocka_unit_test(test_other_views),
+                                     cmocka_unit_test(test_slice_from_the_end_is_no_view)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

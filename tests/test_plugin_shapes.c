@@ -11,7 +11,7 @@
 
 enum { WORKSPACE_BYTES = 64 };
 
-/* ---- Q4_1 weights in place ------------------------------------------------------------------------------------------- */
+/* ---- Q4_1 weights in place ---- */
 
 enum { Q4_M = 3, Q4_N = 5, Q4_K = 64, Q4_BLOCKS = Q4_N * Q4_K / 32 };
 
@@ -79,7 +79,7 @@ static void test_q4_1_extent(void **unused) {
   hand_close(&made);
 }
 
-/* ---- attention in two phases ------------------------------------------------------------------------------------------ */
+/* ---- attention in two phases ---- */
 
 enum { HEADS = 4, QUERIES = 5, KEYS = 37, WIDTH = 6, VALUE_WIDTH = 3, OUT_COUNT = HEADS * QUERIES * VALUE_WIDTH };
 
@@ -89,8 +89,7 @@ static void attend(const float *q, const float *k, const float *v, bool is_causa
     double weight[KEYS], sum = 0;
     for (int j = 0; j < seen; j++) {
       double score = 0;
-      for (int d = 0; d < WIDTH; d++)
-        score += (double)q[row * WIDTH + d] * (double)k[(head * KEYS + j) * WIDTH + d];
+      for (int d = 0; d < WIDTH; d++) score += (double)q[row * WIDTH + d] * (double)k[(head * KEYS + j) * WIDTH + d];
       weight[j] = exp(score * 0.5);
       sum += weight[j];
     }
@@ -130,7 +129,7 @@ static void test_two_phases(void **unused) {
   }
 }
 
-/* ---- a library call on a stream ---------------------------------------------------------------------------------------- */
+/* ---- a library call on a stream ---- */
 
 /* The stream remembers one product and computes it when it is run. */
 typedef struct gemm_stream {

@@ -90,7 +90,8 @@ static void test_files_that_are_something_else(void **state) {
       {text, sizeof text - 1, "it looks like text"},
       {zeros, sizeof zeros, "it begins with zeros (an unfinished download?)"},
       {gguf, sizeof gguf, "it looks like a GGUF file"},
-      {huge, sizeof huge - 1, "found 18446744073709551615 bytes of header declared in a file of 10; wanted at most 134217728"},
+      {huge, sizeof huge - 1,
+       "found 18446744073709551615 bytes of header declared in a file of 10; wanted at most 134217728"},
       {limit, sizeof limit - 1, "found 134217729 bytes of header declared in a file of 10"},
       {cut, sizeof cut - 1, "the file ends inside its header; found 12 bytes; wanted at least 24, 12 more"},
   };
@@ -109,14 +110,16 @@ static void test_types_are_listed(void **state) {
     const char *name;
     ord_dtype dtype;
     uint32_t bits;
-  } row[] = {{"F32", ORD_F32, 32}, {"F16", ORD_F16, 16}, {"BF16", ORD_BF16, 16}, {"I8", ORD_I8, 8},  {"I32", ORD_I32, 32},
-             {"I64", ORD_I64, 64}, {"BOOL", ORD_BOOL, 8}, {"F64", 0, 64},        {"U8", 0, 8},       {"F8_E4M3", 0, 8},
-             {"F4", 0, 4},         {"F6_E2M3", 0, 6},     {"C64", 0, 64}};
+  } row[] = {{"F32", ORD_F32, 32}, {"F16", ORD_F16, 16}, {"BF16", ORD_BF16, 16}, {"I8", ORD_I8, 8},
+             {"I32", ORD_I32, 32}, {"I64", ORD_I64, 64}, {"BOOL", ORD_BOOL, 8},  {"F64", 0, 64},
+             {"U8", 0, 8},         {"F8_E4M3", 0, 8},    {"F4", 0, 4},           {"F6_E2M3", 0, 6},
+             {"C64", 0, 64}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_error err;
     ord_weight_file *file = NULL;
     char header[256];
-    snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[2,4],\"data_offsets\":[0,%u]}}", row[i].name, row[i].bits);
+    snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[2,4],\"data_offsets\":[0,%u]}}", row[i].name,
+             row[i].bits);
     MUST(ord_weight_file_open(write_safetensors("w.safetensors", header, NULL, row[i].bits), NULL, NULL, &file, &err));
     const ord_file_tensor *tensor = ord_weight_file_tensor(file, 0);
     assert_int_equal(ord_weight_file_count(file), 1);
@@ -134,7 +137,8 @@ static void test_an_unknown_type_is_listed(void **state) {
   (void)state;
   ord_error err;
   ord_weight_file *file = NULL;
-  MUST(ord_weight_file_open(write_safetensors("w.safetensors", ONE("\"F3\"", "[5]", "[0,2]"), NULL, 2), NULL, NULL, &file, &err));
+  MUST(ord_weight_file_open(write_safetensors("w.safetensors", ONE("\"F3\"", "[5]", "[0,2]"), NULL, 2), NULL, NULL,
+                            &file, &err));
   assert_int_equal(ord_weight_file_tensor(file, 0)->dtype, 0);
   assert_string_equal(ord_weight_file_tensor(file, 0)->type_name, "F3");
   ord_weight_file_close(file);
@@ -142,10 +146,11 @@ static void test_an_unknown_type_is_listed(void **state) {
 
 static void test_empty_tensors_scalars_and_padding(void **state) {
   (void)state;
-  static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},"
-                               "\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]},"
-                               "\"vast\":{\"dtype\":\"F32\",\"shape\":[9223372036854775807,9223372036854775807,0],\"data_offsets\":[0,0]},"
-                               "\"one\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}   ";
+  static const char header[] =
+      "{\"__metadata__\":{\"format\":\"pt\"},"
+      "\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]},"
+      "\"vast\":{\"dtype\":\"F32\",\"shape\":[9223372036854775807,9223372036854775807,0],\"data_offsets\":[0,0]},"
+      "\"one\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}   ";
   ord_error err;
   ord_weight_file *file = NULL;
   MUST(ord_weight_file_open(write_safetensors("w.safetensors", header, NULL, 4), NULL, NULL, &file, &err));

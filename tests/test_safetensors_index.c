@@ -39,9 +39,11 @@ static void test_indexes_that_are_refused(void **state) {
   } row[] = {
       {INDEX("\"a\":\"s-1.safetensors\",\"d\":\"s-3.safetensors\",\"e\":\"s-4.safetensors\""),
        "2 of 3 shards are missing: s-3.safetensors, s-4.safetensors; wanted them beside the index"},
-      {INDEX("\"a\":\"s-1.safetensors\",\"d\":\"s-2.safetensors\""), "tensor 'd' is in no shard; wanted it in 's-2.safetensors'"},
+      {INDEX("\"a\":\"s-1.safetensors\",\"d\":\"s-2.safetensors\""),
+       "tensor 'd' is in no shard; wanted it in 's-2.safetensors'"},
       {INDEX("\"a\":\"s-2.safetensors\",\"c\":\"s-1.safetensors\""), "tensor 'a': found it in"},
-      {INDEX("\"a\":\"../s-1.safetensors\""), "found shard '../s-1.safetensors'; wanted the name of a file beside the index"},
+      {INDEX("\"a\":\"../s-1.safetensors\""),
+       "found shard '../s-1.safetensors'; wanted the name of a file beside the index"},
       {INDEX("\"a\":\"/etc/passwd\""), "found shard '/etc/passwd'"},
       {INDEX("\"a\":\"..\""), "found shard '..'"},
       {INDEX("\"a\":\"\""), "found shard ''"},

@@ -75,17 +75,21 @@ static void test_bytes_become_characters(void **state) {
       {"\xc3\xa4", "\xc3\xa4"},
       {"\xe6\xad\xb4 x", "\xe6\xad\xb4 x"},
       {"\xf0\x9f\x99\x82", "\xf0\x9f\x99\x82"},
-      {"\xe6\xad", LOST},             /* held to the end */
-      {"\xe6\xad" "A", LOST "A"},
+      {"\xe6\xad", LOST}, /* held to the end */
+      {"\xe6\xad"
+       "A",
+       LOST "A"},
       {"\xe6\xe6\xad\xb4", LOST "\xe6\xad\xb4"},
       {"\x80", LOST},
       {"\xff\xfe", LOST LOST},
-      {"\xc0\x80", LOST LOST},             /* overlong */
-      {"\xe0\x80\x80", LOST LOST LOST},    /* overlong */
-      {"\xed\xa0\x80", LOST LOST LOST},    /* a surrogate */
+      {"\xc0\x80", LOST LOST},                   /* overlong */
+      {"\xe0\x80\x80", LOST LOST LOST},          /* overlong */
+      {"\xed\xa0\x80", LOST LOST LOST},          /* a surrogate */
       {"\xf4\x90\x80\x80", LOST LOST LOST LOST}, /* beyond U+10FFFF */
       {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
-      {"\xf0\x9f\x99" "A", LOST "A"},
+      {"\xf0\x9f\x99"
+       "A",
+       LOST "A"},
       {"\xf0\x9f\x99\xf0\x9f\x99\x82", LOST "\xf0\x9f\x99\x82"},
   };
   ord_tokenizer *tokenizer = make(&plain);
@@ -197,9 +201,12 @@ static void test_rules_that_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_texts_become_ids),          cmocka_unit_test(test_a_text_too_long_for_memory),
-      cmocka_unit_test(test_bytes_become_characters),   cmocka_unit_test(test_split_characters_are_held_back),
-      cmocka_unit_test(test_tokens_without_text_add_nothing), cmocka_unit_test(test_tokens_by_name),
+      cmocka_unit_test(test_texts_become_ids),
+      cmocka_unit_test(test_a_text_too_long_for_memory),
+      cmocka_unit_test(test_bytes_become_characters),
+      cmocka_unit_test(test_split_characters_are_held_back),
+      cmocka_unit_test(test_tokens_without_text_add_nothing),
+      cmocka_unit_test(test_tokens_by_name),
       cmocka_unit_test(test_rules_that_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

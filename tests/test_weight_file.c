@@ -69,7 +69,8 @@ static void test_paths_that_are_no_weights(void **state) {
     ord_status code;
   } row[] = {
       {"none.safetensors", "none.safetensors: cannot be opened: No such file or directory", ORD_IO},
-      {"empty", "holds no weight file; found notes.txt; wanted model.safetensors, model.safetensors.index.json, *.gguf or *.bin",
+      {"empty",
+       "holds no weight file; found notes.txt; wanted model.safetensors, model.safetensors.index.json, *.gguf or *.bin",
        ORD_INVALID},
       {"dir.safetensors", "holds no weight file; found nothing", ORD_INVALID},
       {"two", "holds 2 weight files: model.safetensors, pytorch_model.bin; wanted exactly one", ORD_INVALID},
@@ -103,12 +104,13 @@ static void expect_found(const test_model *model, const char *given, const char 
 static void test_where_weights_are_looked_for(void **state) {
   (void)state;
   test_model model = read_model(small_model);
-  const char *model_file = in_folder("small.yaml");
-  char folders[256];
+  char model_file[128], folders[256];
+  snprintf(model_file, sizeof model_file, "%s/small.yaml", folder);
   ord_error err;
   char *found = NULL;
   unsetenv("ORDITO_MODELS");
-  MUST_FAIL(ord_weight_file_find(NULL, model_file, model.description, &found, &err), "no weights for model 'small'; looked in");
+  MUST_FAIL(ord_weight_file_find(NULL, model_file, model.description, &found, &err),
+            "no weights for model 'small'; looked in");
   assert_non_null(strstr(err.text, "/small (no such folder); wanted a folder with model.safetensors"));
   assert_int_equal(err.code, ORD_IO);
 

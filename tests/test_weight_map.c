@@ -52,14 +52,22 @@ static void test_faults_of_a_file(void **state) {
   } row[] = {
       {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"fused", "F32", 2, {8, 4}}},
        3,
-       "w.safetensors: 1 fault for m.yaml: missing lm_head.weight (weight head, m.yaml:11; a tied head reads the embedding "
+       "w.safetensors: 1 fault for m.yaml: missing lm_head.weight (weight head, m.yaml:11; a tied head reads the "
+       "embedding "
        "table, 'wte')"},
-      {{{"emb.weight", "F32", 2, {4, 6}}, {"norm", "I32", 1, {4}}, {"fused", "F32", 2, {7, 4}}, {"lm_head.weight", "F32", 3, {6, 4, 1}}},
+      {{{"emb.weight", "F32", 2, {4, 6}},
+        {"norm", "I32", 1, {4}},
+        {"fused", "F32", 2, {7, 4}},
+        {"lm_head.weight", "F32", 3, {6, 4, 1}}},
        4,
-       "w.safetensors: 4 faults for m.yaml: emb.weight is [4, 6], wanted [6, 4] (weight wte, m.yaml:7); norm is I32, wanted "
+       "w.safetensors: 4 faults for m.yaml: emb.weight is [4, 6], wanted [6, 4] (weight wte, m.yaml:7); norm is I32, "
+       "wanted "
        "F32, F16, BF16 or I8 (m.yaml:8); fused is [7, 4], wanted [4, 4] from 4 on along axis 0 (weight wk, m.yaml:10); "
        "lm_head.weight is [6, 4, 1], wanted [6, 4] (weight head, m.yaml:11)"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norms", "F32", 1, {4}}, {"fused", "F32", 2, {8, 4}}, {"lm_head.weight", "F32", 2, {6, 4}}},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norms", "F32", 1, {4}},
+        {"fused", "F32", 2, {8, 4}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
        4,
        "1 fault for m.yaml: missing norm (m.yaml:8; the nearest in the file is 'norms')"},
       {{{"model.emb.weight", "F32", 2, {6, 4}},
@@ -69,23 +77,39 @@ static void test_faults_of_a_file(void **state) {
        4,
        "5 faults for m.yaml: all missing names are in the file with 'model.' in front; missing emb.weight (weight wte, "
        "m.yaml:7; the file has 'model.emb.weight'); missing norm"},
-      {{{"transformer.norm", "F32", 1, {4}}, {"emb.weight", "F32", 2, {6, 4}}, {"fused", "F32", 2, {8, 4}}, {"lm_head.weight", "F32", 2, {6, 4}}},
+      {{{"transformer.norm", "F32", 1, {4}},
+        {"emb.weight", "F32", 2, {6, 4}},
+        {"fused", "F32", 2, {8, 4}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
        4,
        "all missing names are in the file with 'transformer.' in front; missing norm (m.yaml:8; the file has "
        "'transformer.norm')"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "I8", 1, {4}}, {"fused", "I8", 2, {8, 4}}, {"lm_head.weight", "F32", 2, {6, 4}}},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norm", "I8", 1, {4}},
+        {"fused", "I8", 2, {8, 4}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
        4,
-       "3 faults for m.yaml: norm is I8 without rows, wanted F32, F16 or BF16 (m.yaml:8); missing fused.scale (weight wq, "
+       "3 faults for m.yaml: norm is I8 without rows, wanted F32, F16 or BF16 (m.yaml:8); missing fused.scale (weight "
+       "wq, "
        "m.yaml:9; the scales of an I8 tensor, F32, one a row); missing fused.scale (weight wk"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"fused", "I8", 2, {8, 4}}, {"fused.scale", "F32", 1, {4}}, {"lm_head.weight", "F32", 2, {6, 4}}},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norm", "F32", 1, {4}},
+        {"fused", "I8", 2, {8, 4}},
+        {"fused.scale", "F32", 1, {4}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
        5,
        "fused.scale is F32 [4], wanted F32 [8] (weight wq, m.yaml:9)"},
-      {{{"emb.weight", "F32", 2, {6, 4}}, {"norm", "F32", 1, {4}}, {"fused", "I8", 2, {8, 4}}, {"fused.scale", "F16", 1, {8}}, {"lm_head.weight", "F32", 2, {6, 4}}},
+      {{{"emb.weight", "F32", 2, {6, 4}},
+        {"norm", "F32", 1, {4}},
+        {"fused", "I8", 2, {8, 4}},
+        {"fused.scale", "F16", 1, {8}},
+        {"lm_head.weight", "F32", 2, {6, 4}}},
        5,
        "fused.scale is F16 [8], wanted F32 [8] (weight wq, m.yaml:9)"},
   };
   test_model model = read_model(small_model);
-  for (size_t i = 0; i < sizeof row / sizeof *row; i++) expect_fault(&model, row[i].tensor, row[i].count, row[i].wanted);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+    expect_fault(&model, row[i].tensor, row[i].count, row[i].wanted);
   finish_model(&model);
 }
 
@@ -93,7 +117,9 @@ static void test_a_prefix_that_only_the_model_has(void **state) {
   (void)state;
   static const test_tensor tensor[] = {{"a", "F32", 2, {3, 4}}, {"b", "F32", 2, {3, 4}}};
   test_model model = read_pair("model.a", "shape: [out: 3, in: d]", "model.b", "shape: [out: 3, in: d]");
-  expect_fault(&model, tensor, 2, "all missing names are in the file without 'model.' in front; missing model.a (m.yaml:7; the file has 'a')");
+  expect_fault(
+      &model, tensor, 2,
+      "all missing names are in the file without 'model.' in front; missing model.a (m.yaml:7; the file has 'a')");
   finish_model(&model);
 }
 
@@ -121,9 +147,12 @@ static void test_a_long_list_is_cut(void **state) {
 
 static void test_rows_and_warnings(void **state) {
   (void)state;
-  static const test_tensor tensor[] = {{"emb.weight", "BF16", 2, {6, 4}}, {"norm", "F32", 1, {4}},
-                                       {"norm.adam_m", "F32", 1, {4}},    {"fused", "F16", 2, {8, 4}},
-                                       {"lm_head.weight", "F32", 2, {6, 4}}, {"pooler.dense", "F32", 1, {1}},
+  static const test_tensor tensor[] = {{"emb.weight", "BF16", 2, {6, 4}},
+                                       {"norm", "F32", 1, {4}},
+                                       {"norm.adam_m", "F32", 1, {4}},
+                                       {"fused", "F16", 2, {8, 4}},
+                                       {"lm_head.weight", "F32", 2, {6, 4}},
+                                       {"pooler.dense", "F32", 1, {1}},
                                        {"extra", "I32", 1, {1}}};
   test_model model = read_model(small_model);
   ord_weight_file *file = open_tensors(tensor, sizeof tensor / sizeof *tensor);
@@ -135,7 +164,7 @@ static void test_rows_and_warnings(void **state) {
   static const struct {
     ord_mapping_state state;
     const char *weight, *tensor;
-  } row[] = {{ORD_MAPS, "wte", "emb.weight"}, {ORD_MAPS, "norm", "norm"}, {ORD_MAPS, "wq", "fused"},
+  } row[] = {{ORD_MAPS, "wte", "emb.weight"}, {ORD_MAPS, "norm", "norm"},           {ORD_MAPS, "wq", "fused"},
              {ORD_MAPS, "wk", "fused"},       {ORD_MAPS, "head", "lm_head.weight"}, {ORD_IGNORED, NULL, "pooler.dense"},
              {ORD_UNUSED, NULL, "extra"}};
   assert_int_equal(mapping.row_count, sizeof row / sizeof *row);
@@ -153,7 +182,8 @@ static void test_rows_and_warnings(void **state) {
   }
   assert_int_equal(list.count, 1);
   assert_string_equal(list.entry[0].warning, "unused-tensor");
-  assert_non_null(strstr(list.entry[0].text, "w.safetensors: no weight reads 1 tensor: extra; wanted checkpoint.ignore to name it"));
+  assert_non_null(strstr(list.entry[0].text,
+                         "w.safetensors: no weight reads 1 tensor: extra; wanted checkpoint.ignore to name it"));
   ord_mapping_finish(&mapping);
   ord_diagnostics_finish(&list);
   ord_weight_file_close(file);
@@ -163,7 +193,8 @@ static void test_rows_and_warnings(void **state) {
 #define CUT(shape, axis, start) "shape: " shape ", from: t, slice: {axis: " #axis ", start: " #start "}"
 
 /* The bytes of weight `name` as the store sees them, in two reads that meet in the middle of a number. */
-static void read_whole(const test_model *model, const ord_weight_source *source, const char *name, void *into, size_t bytes) {
+static void read_whole(const test_model *model, const ord_weight_source *source, const char *name, void *into,
+                       size_t bytes) {
   ord_error err;
   for (uint32_t w = 0; w < model->graph->weight_count; w++) {
     if (strcmp(model->graph->weight[w].name, name) != 0) continue;
@@ -183,13 +214,21 @@ static void test_slices_are_read_dense(void **state) {
     test_tensor tensor;
     float wanted[2][12];
   } row[] = {
-      {CUT("[out: 3, in: d]", 0, 0), CUT("[out: 3, in: d]", 0, 3), {"t", "F32", 2, {6, 4}},
+      {CUT("[out: 3, in: d]", 0, 0),
+       CUT("[out: 3, in: d]", 0, 3),
+       {"t", "F32", 2, {6, 4}},
        {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}}},
-      {CUT("[in: d, out: 3]", 1, 3), CUT("[in: d, out: 3]", 1, 0), {"t", "F32", 2, {4, 6}},
+      {CUT("[in: d, out: 3]", 1, 3),
+       CUT("[in: d, out: 3]", 1, 0),
+       {"t", "F32", 2, {4, 6}},
        {{3, 4, 5, 9, 10, 11, 15, 16, 17, 21, 22, 23}, {0, 1, 2, 6, 7, 8, 12, 13, 14, 18, 19, 20}}},
-      {CUT("[out: 3, in: [2, 2]]", 1, 0), CUT("[out: 3, in: [2, 2]]", 1, 2), {"t", "F32", 3, {3, 4, 2}},
+      {CUT("[out: 3, in: [2, 2]]", 1, 0),
+       CUT("[out: 3, in: [2, 2]]", 1, 2),
+       {"t", "F32", 3, {3, 4, 2}},
        {{0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19}, {4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23}}},
-      {CUT("[out: 3, in: d]", 1, 0), "shape: [out: 3, in: d], from: t, slice: {axis: 1, start: d}", {"t", "F32", 2, {3, 8}},
+      {CUT("[out: 3, in: d]", 1, 0),
+       "shape: [out: 3, in: d], from: t, slice: {axis: 1, start: d}",
+       {"t", "F32", 2, {3, 8}},
        {{0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19}, {4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23}}},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -199,7 +238,8 @@ static void test_slices_are_read_dense(void **state) {
       float numbers[12];
       read_whole(&model, &source, which ? "b" : "a", numbers, sizeof numbers);
       for (int n = 0; n < 12; n++)
-        if (numbers[n] != row[i].wanted[which][n]) fail_msg("row %zu, weight %d, number %d: %g", i, which, n, (double)numbers[n]);
+        if (numbers[n] != row[i].wanted[which][n])
+          fail_msg("row %zu, weight %d, number %d: %g", i, which, n, (double)numbers[n]);
     }
     source.destroy(source.context);
     finish_model(&model);
@@ -213,11 +253,17 @@ static void test_scales_follow_the_rows(void **state) {
     test_tensor tensor[2];
     float wanted[2][3];
   } row[] = {
-      {CUT("[out: 3, in: d]", 0, 0), CUT("[out: 3, in: d]", 0, 3), {{"t", "I8", 2, {6, 4}}, {"t.scale", "F32", 1, {6}}},
+      {CUT("[out: 3, in: d]", 0, 0),
+       CUT("[out: 3, in: d]", 0, 3),
+       {{"t", "I8", 2, {6, 4}}, {"t.scale", "F32", 1, {6}}},
        {{100, 101, 102}, {103, 104, 105}}},
-      {CUT("[in: d, out: 3]", 1, 3), CUT("[in: d, out: 3]", 1, 0), {{"t", "I8", 2, {4, 6}}, {"t.scale", "F32", 1, {6}}},
+      {CUT("[in: d, out: 3]", 1, 3),
+       CUT("[in: d, out: 3]", 1, 0),
+       {{"t", "I8", 2, {4, 6}}, {"t.scale", "F32", 1, {6}}},
        {{103, 104, 105}, {100, 101, 102}}},
-      {CUT("[out: 3, in: d]", 1, 0), CUT("[out: 3, in: d]", 1, 4), {{"t", "I8", 2, {3, 8}}, {"t.scale", "F32", 1, {3}}},
+      {CUT("[out: 3, in: d]", 1, 0),
+       CUT("[out: 3, in: d]", 1, 4),
+       {{"t", "I8", 2, {3, 8}}, {"t.scale", "F32", 1, {3}}},
        {{100, 101, 102}, {100, 101, 102}}},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -248,7 +294,8 @@ static void test_holes_and_overlaps(void **state) {
       {CUT("[out: 3, in: d]", 0, 1),
        CUT("[out: 3, in: d]", 0, 5),
        {"t", "F32", 2, {9, 4}},
-       {"no weight reads 0 to 0 along axis 0 of tensor 't' [9, 4]", "no weight reads 4 to 4 along axis 0", "no weight reads 8 to 8 along axis 0"}},
+       {"no weight reads 0 to 0 along axis 0 of tensor 't' [9, 4]", "no weight reads 4 to 4 along axis 0",
+        "no weight reads 8 to 8 along axis 0"}},
       {CUT("[out: 3, in: d]", 0, 0),
        CUT("[out: 3, in: d]", 0, 2),
        {"t", "F32", 2, {5, 4}},
@@ -276,7 +323,8 @@ static void test_holes_and_overlaps(void **state) {
       assert_true(count < list.count);
       assert_string_equal(list.entry[count].warning, "weight-hole");
       assert_true(list.entry[count].line == 7 || list.entry[count].line == 8);
-      if (!strstr(list.entry[count].text, row[i].wanted[count])) fail_msg("row %zu said: %s", i, list.entry[count].text);
+      if (!strstr(list.entry[count].text, row[i].wanted[count]))
+        fail_msg("row %zu said: %s", i, list.entry[count].text);
     }
     assert_int_equal(list.count, count);
     ord_mapping_finish(&mapping);
@@ -294,7 +342,8 @@ static void test_a_message_without_a_model_file(void **state) {
   ord_mapping mapping = {0};
   ord_error err;
   MUST(ord_mapping_make(file, NULL, model.graph, &mapping, NULL, &err));
-  MUST_FAIL(ord_mapping_fail(&mapping, file, NULL, &err), "1 fault for the model: missing lm_head.weight (weight head, line 11; a tied");
+  MUST_FAIL(ord_mapping_fail(&mapping, file, NULL, &err),
+            "1 fault for the model: missing lm_head.weight (weight head, line 11; a tied");
   ord_mapping_finish(&mapping);
   ord_weight_file_close(file);
   finish_model(&model);
@@ -302,10 +351,10 @@ static void test_a_message_without_a_model_file(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_faults_of_a_file),       cmocka_unit_test(test_a_prefix_that_only_the_model_has),
-      cmocka_unit_test(test_a_long_list_is_cut),     cmocka_unit_test(test_rows_and_warnings),
-      cmocka_unit_test(test_slices_are_read_dense),  cmocka_unit_test(test_scales_follow_the_rows),
-      cmocka_unit_test(test_holes_and_overlaps),     cmocka_unit_test(test_a_message_without_a_model_file),
+      cmocka_unit_test(test_faults_of_a_file),      cmocka_unit_test(test_a_prefix_that_only_the_model_has),
+      cmocka_unit_test(test_a_long_list_is_cut),    cmocka_unit_test(test_rows_and_warnings),
+      cmocka_unit_test(test_slices_are_read_dense), cmocka_unit_test(test_scales_follow_the_rows),
+      cmocka_unit_test(test_holes_and_overlaps),    cmocka_unit_test(test_a_message_without_a_model_file),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -61,7 +61,8 @@ static void test_the_numbers_are_the_same_everywhere(void **state) {
 
 static void test_seed_and_name_matter(void **state) {
   (void)state;
-  float *one = read_numbers(1, MATRIX), *other_seed = read_numbers(2, MATRIX), *other_name = read_numbers(1, SAME_SHAPE);
+  float *one = read_numbers(1, MATRIX), *other_seed = read_numbers(2, MATRIX),
+        *other_name = read_numbers(1, SAME_SHAPE);
   uint32_t same_seed = 0, same_name = 0;
   for (int i = 0; i < COUNT; i++) {
     same_seed += one[i] == other_seed[i];
@@ -75,7 +76,8 @@ static void test_seed_and_name_matter(void **state) {
 
 static void test_any_range_gives_the_same_bytes(void **state) {
   (void)state;
-  static const size_t range[][2] = {{0, 1}, {1, 2}, {3, 6}, {5, 4}, {4, 4}, {17, 1000}, {COUNT * 4 - 3, 3}, {COUNT * 4, 0}};
+  static const size_t range[][2] = {{0, 1},        {1, 2}, {3, 6}, {5, 4}, {4, 4}, {17, 1000}, {COUNT * 4 - 3, 3},
+                                    {COUNT * 4, 0}};
   ord_weight_source source;
   ord_error err;
   float *numbers = read_numbers(3, MATRIX);
@@ -103,8 +105,8 @@ static void test_a_weight_too_large(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_the_numbers_are_normal),        cmocka_unit_test(test_the_numbers_are_the_same_everywhere),
-      cmocka_unit_test(test_seed_and_name_matter),          cmocka_unit_test(test_any_range_gives_the_same_bytes),
+      cmocka_unit_test(test_the_numbers_are_normal), cmocka_unit_test(test_the_numbers_are_the_same_everywhere),
+      cmocka_unit_test(test_seed_and_name_matter),   cmocka_unit_test(test_any_range_gives_the_same_bytes),
       cmocka_unit_test(test_a_weight_too_large),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

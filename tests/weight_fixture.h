@@ -40,7 +40,7 @@ static inline int remove_folder(void **state) {
   return rmdir(folder);
 }
 
-/* The path of a file in the folder, in one of a few buffers. */
+/* The path of a file in the folder, in one of a few buffers: good for a statement or two. */
 static inline const char *in_folder(const char *name) {
   static char path[8][256];
   static unsigned next;
@@ -100,10 +100,11 @@ static inline const char *write_tensors(const char *name, const test_tensor *ten
   for (size_t t = 0; t < count; t++) {
     const size_t begin = filled;
     size_t numbers = 1;
-    length += (size_t)snprintf(header + length, sizeof header - length, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", t ? "," : "",
-                               tensor[t].name, tensor[t].type);
+    length += (size_t)snprintf(header + length, sizeof header - length, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
+                               t ? "," : "", tensor[t].name, tensor[t].type);
     for (uint32_t axis = 0; axis < tensor[t].rank; axis++) {
-      length += (size_t)snprintf(header + length, sizeof header - length, "%s%d", axis ? "," : "", (int)tensor[t].dim[axis]);
+      length +=
+          (size_t)snprintf(header + length, sizeof header - length, "%s%d", axis ? "," : "", (int)tensor[t].dim[axis]);
       numbers *= (size_t)tensor[t].dim[axis];
     }
     for (size_t i = 0; i < numbers; i++) filled += put_number(data + filled, tensor[t].type, (float)(100 * t + i));

@@ -22,7 +22,7 @@ typedef struct attention_state {
   float scale, soft_cap;                      /* soft_cap: 0 = none */
 } attention_state;
 
-/* ---- query -------------------------------------------------------------------------------------------------------- */
+/* ---- query ---- */
 
 /* What is wanted of the operands of each name. */
 static const struct rule {
@@ -107,7 +107,7 @@ static ord_status attention_query(const ord_kernel *kernel, const ord_node *node
   return ORD_OK;
 }
 
-/* ---- prepare ------------------------------------------------------------------------------------------------------ */
+/* ---- prepare ---- */
 
 static int64_t attr_int(const ord_node *node, const char *name, int64_t otherwise) {
   const ord_attr *attr = ord_node_attr(node, name);
@@ -146,7 +146,7 @@ static void attention_retire(void *state) {
   if (made) made->host->release(made->host->context, state);
 }
 
-/* ---- operands in a run ---------------------------------------------------------------------------------------------- */
+/* ---- operands in a run ---- */
 
 typedef struct view {
   const char *data; /* NULL: absent */
@@ -156,14 +156,14 @@ typedef struct view {
 
 typedef struct attention {
   const attention_state *state;
-  view q;             // [batch, heads, queries, width]
-  view key;           // [batch, key heads, keys, width], operand or cache
-  view value;         // [batch, key heads, keys, value width]
-  view mask;          // [batch, heads, queries, keys] by strides
-  view lengths, past; // [batch]
-  view out;           // [batch, heads, queries, value width]
-  view probabilities; // [batch, heads, queries, keys]
-  int64_t given_keys;   /* of operand k: all keys, or those that the cache just got */
+  view q;                      // [batch, heads, queries, width]
+  view key;                    // [batch, key heads, keys, width], operand or cache
+  view value;                  // [batch, key heads, keys, value width]
+  view mask;                   // [batch, heads, queries, keys] by strides
+  view lengths, past;          // [batch]
+  view out;                    // [batch, heads, queries, value width]
+  view probabilities;          // [batch, heads, queries, keys]
+  int64_t given_keys;          /* of operand k: all keys, or those that the cache just got */
   float *score, *mixed, *wide; /* this thread's own: [keys], [value width], [widest row] */
 } attention;
 
@@ -227,7 +227,7 @@ static const float *read_row(const view *tensor, const char *row, int64_t count,
   return wide;
 }
 
-/* ---- one query ------------------------------------------------------------------------------------------------------- */
+/* ---- one query ---- */
 
 typedef struct query_row {
   int64_t row, head, key_head, number; /* number: among the queries of the row */
@@ -332,7 +332,7 @@ static void answer_query(const attention *a, const query_row *query) {
   if (a->probabilities.data) write_probabilities(a, query, seen, sum);
 }
 
-/* ---- launch ------------------------------------------------------------------------------------------------------------ */
+/* ---- launch ---- */
 
 static ord_status attention_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;

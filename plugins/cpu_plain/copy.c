@@ -14,7 +14,7 @@ typedef struct copy_state {
   size_t bytes;        /* of an element of the result */
 } copy_state;
 
-/* ---- one run of numbers -------------------------------------------------------------------------------------------- */
+/* ---- one run of numbers ---- */
 
 static inline __attribute__((always_inline)) void copy_strided(char *into, int64_t into_stride, const char *from,
                                                                int64_t from_stride, int64_t count, size_t bytes) {
@@ -55,7 +55,7 @@ static plain_view cut_axis(plain_view view, uint32_t axis, int64_t begin, int64_
   return view;
 }
 
-/* ---- the ops ---------------------------------------------------------------------------------------------------------- */
+/* ---- the ops ---- */
 
 /* Both are walked row-major; a run ends where either side's does. */
 static void reshape_chunk(const plain_state *state, const ord_exec *exec) {
@@ -63,7 +63,8 @@ static void reshape_chunk(const plain_state *state, const ord_exec *exec) {
   const plain_range range = plain_chunk_range(exec, plain_view_count(&into));
   plain_view_merge(&into, 1);
   plain_view_merge(&from, 1);
-  const int64_t into_width = into.rank ? into.dim[into.rank - 1] : 1, from_width = from.rank ? from.dim[from.rank - 1] : 1;
+  const int64_t into_width = into.rank ? into.dim[into.rank - 1] : 1,
+                from_width = from.rank ? from.dim[from.rank - 1] : 1;
   const int64_t stride[] = {into.rank ? into.stride[into.rank - 1] : 0, from.rank ? from.stride[from.rank - 1] : 0};
   for (int64_t number = range.first; number < range.end;) {
     const int64_t into_rest = into_width - number % into_width, from_rest = from_width - number % from_width;
@@ -157,7 +158,7 @@ static void gather_chunk(const plain_state *state, const ord_exec *exec) {
   }
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- the kernels ---- */
 
 static ord_status copy_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   static const plain_rule rules[] = {
@@ -168,8 +169,8 @@ static ord_status copy_query(const ord_kernel *kernel, const ord_node *node, ord
   for (uint32_t i = 1; i < node->operand_count; i++) {
     const ord_operand *other = &node->operand[i];
     const bool is_moved = other->role == ORD_OUTPUT || (other->role != ORD_ABSENT && strcmp(other->name, "in") == 0);
-    const bool is_widened = other->role == ORD_OUTPUT && other->dtype == ORD_F32 && in->dtype < 32 &&
-                            PLAIN_FLOATS & 1u << in->dtype;
+    const bool is_widened =
+        other->role == ORD_OUTPUT && other->dtype == ORD_F32 && in->dtype < 32 && PLAIN_FLOATS & 1u << in->dtype;
     if (is_moved && plain_count(other) > count) count = plain_count(other);
     if (is_moved && other->dtype != in->dtype && !is_widened)
       return plain_refuse(answer, "%s is %s, %s is %s; wanted the same type", in->name, plain_type_name(in->dtype),
@@ -205,11 +206,11 @@ static ord_status copy_launch(void *state, const ord_exec *exec, ord_plugin_erro
   return ORD_OK;
 }
 
-#define COPY(which, function)                                                                                           \
-  const ord_kernel plain_##which = {                                                                                    \
-      .struct_size = sizeof plain_##which,                                                                              \
-      .name = #which "_plain",                                                                                          \
-      .op = #which,                                                                                                     \
+#define COPY(which, function)                                                                                          \
+  const ord_kernel plain_##which = {                                                                                   \
+      .struct_size = sizeof plain_##which,                                                                             \
+      .name = #which "_plain",                                                                                         \
+      .op = #which,                                                                                                    \
       .query = copy_query,                                                                                             \
       .prepare = copy_prepare,                                                                                         \
       .launch = copy_launch,                                                                                           \

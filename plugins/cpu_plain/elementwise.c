@@ -7,7 +7,7 @@
 
 enum { BLOCK = 512 };
 
-/* ---- one input ---------------------------------------------------------------------------------------------------- */
+/* ---- one input ---- */
 
 typedef struct pointwise_state {
   plain_state base;
@@ -52,7 +52,7 @@ static ord_status pointwise_launch(void *state, const ord_exec *exec, ord_plugin
   return ORD_OK;
 }
 
-/* ---- two inputs ------------------------------------------------------------------------------------------------------ */
+/* ---- two inputs ---- */
 
 typedef void (*binary_fn)(float *a, const float *b, int64_t count);
 
@@ -132,23 +132,23 @@ static ord_status binary_launch(void *state, const ord_exec *exec, ord_plugin_er
   return ORD_OK;
 }
 
-/* ---- the tables -------------------------------------------------------------------------------------------------------- */
+/* ---- the tables ---- */
 
-#define POINTWISE(which, function)                                                                                      \
-  const ord_kernel plain_##which = {                                                                                    \
-      .struct_size = sizeof plain_##which,                                                                              \
-      .name = #which "_plain",                                                                                          \
-      .op = #which,                                                                                                     \
+#define POINTWISE(which, function)                                                                                     \
+  const ord_kernel plain_##which = {                                                                                   \
+      .struct_size = sizeof plain_##which,                                                                             \
+      .name = #which "_plain",                                                                                         \
+      .op = #which,                                                                                                    \
       .query = pointwise_query,                                                                                        \
       .prepare = pointwise_prepare,                                                                                    \
       .launch = pointwise_launch,                                                                                      \
       .retire = plain_retire,                                                                                          \
   };
-#define BINARY(which, function)                                                                                         \
-  const ord_kernel plain_##which = {                                                                                    \
-      .struct_size = sizeof plain_##which,                                                                              \
-      .name = #which "_plain",                                                                                          \
-      .op = #which,                                                                                                     \
+#define BINARY(which, function)                                                                                        \
+  const ord_kernel plain_##which = {                                                                                   \
+      .struct_size = sizeof plain_##which,                                                                             \
+      .name = #which "_plain",                                                                                         \
+      .op = #which,                                                                                                    \
       .query = binary_query,                                                                                           \
       .prepare = binary_prepare,                                                                                       \
       .launch = binary_launch,                                                                                         \

@@ -42,7 +42,7 @@ static matmul_grid cut(const ord_node *node) {
   return (matmul_grid){batches, blocks, groups < panels ? groups : panels > 0 ? panels : 1};
 }
 
-/* ---- query, pack, prepare ----------------------------------------------------------------------------------------- */
+/* ---- query, pack, prepare ---- */
 
 static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   static const plain_rule rules[] = {{"in", PLAIN_F32, PLAIN_UNIT},
@@ -86,9 +86,8 @@ static const char *find_row(const ord_operand *operand, const void *const *segme
   return NULL;
 }
 
-static ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
-                              uint32_t weight, const void *const *segment, uint32_t slice, uint32_t slice_count,
-                              void *packed) {
+static ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
+                              const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed) {
   if (answer->pack[weight].key != KEY_PANEL_16_F32)
     return plain_pack(kernel, node, answer, weight, segment, slice, slice_count, packed);
   const ord_operand *operand = &node->operand[weight]; // [n, k]
@@ -115,7 +114,7 @@ static ord_status matmul_prepare(const ord_kernel *kernel, const ord_node *node,
   return ORD_OK;
 }
 
-/* ---- launch ------------------------------------------------------------------------------------------------------- */
+/* ---- launch ---- */
 
 /* The operands in this run. `in_rows`, `out_rows`: row number -> offset; `by_batches`: batch number -> offset. */
 typedef struct matmul_run {
@@ -212,8 +211,7 @@ static void compute_unit(const matmul_run *run, int64_t unit) {
   for (int64_t p = panel.first; p < panel.end; p++) {
     const int64_t begin_column = p * PANEL_WIDTH, rest_columns = run->columns - begin_column;
     const int64_t width = rest_columns < PANEL_WIDTH ? rest_columns : PANEL_WIDTH;
-    const float *numbers =
-        run->weight ? run->weight + begin_column * run->depth : lay_out_panel(run, batch, p);
+    const float *numbers = run->weight ? run->weight + begin_column * run->depth : lay_out_panel(run, batch, p);
     multiply_rows(run, numbers, x, y, row_count, (plain_range){begin_column, begin_column + width});
   }
   const int64_t end = panel.end * PANEL_WIDTH;

@@ -7,7 +7,7 @@
 
 #include "plain.h"
 
-/* ---- panels ----------------------------------------------------------------------------------------------------- */
+/* ---- panels ---- */
 
 /* A panel holds 16 output columns, k-major: panel[k][16], f32, zeros in the columns beyond the last. */
 enum { PANEL_WIDTH = 16, PANEL_ROWS = 3 };
@@ -27,7 +27,7 @@ typedef struct panel_source {
 } panel_source;
 void panel_fill(const panel_source *source, int64_t depth, float *panel);
 
-/* ---- epilogue ----------------------------------------------------------------------------------------------------- */
+/* ---- epilogue ---- */
 
 typedef struct epilogue_item {
   plain_pointwise_fn pointwise; /* NULL: add or multiply `operand` */

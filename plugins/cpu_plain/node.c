@@ -32,7 +32,10 @@ static void print_types(uint32_t types, char *text, size_t bytes) {
   for (uint16_t type = ORD_F32; type <= ORD_BOOL && used < bytes; type++) {
     if (!(types & 1u << type)) continue;
     types &= ~(1u << type);
-    used += (size_t)snprintf(text + used, bytes - used, "%s%s", used == 0 ? "" : types ? ", " : " or ",
+    used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                             used == 0 ? ""
+                             : types   ? ", "
+                                       : " or ",
                              plain_type_name(type));
   }
 }
@@ -136,8 +139,8 @@ void *plain_state_create(const ord_node *node, const ord_answer *answer, const o
   return made;
 }
 
-ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
-                         const ord_host *host, void **state, ord_plugin_error *err) {
+ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, const ord_host *host,
+                         void **state, ord_plugin_error *err) {
   (void)kernel;
   *state = plain_state_create(node, answer, host, sizeof(plain_state), err);
   return *state ? ORD_OK : ORD_NO_MEMORY;

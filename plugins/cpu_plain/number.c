@@ -20,7 +20,7 @@ INLINE uint32_t to_bits(float value) {
   return bits;
 }
 
-/* ---- storage types --------------------------------------------------------------------------------------------- */
+/* ---- storage types ---- */
 
 INLINE float f32_at(const char *from) {
   float value;
@@ -75,7 +75,8 @@ plain_read_fn plain_reader(uint16_t type) {
 }
 
 static void write_f32(char *into, int64_t stride, const float *from, int64_t count) {
-  if (stride == (int64_t)sizeof *from) memcpy(into, from, (size_t)count * sizeof *from);
+  if (stride == (int64_t)sizeof *from)
+    memcpy(into, from, (size_t)count * sizeof *from);
   else
     for (int64_t i = 0; i < count; i++) memcpy(into + i * stride, &from[i], sizeof *from);
 }
@@ -113,7 +114,7 @@ plain_write_fn plain_writer(uint16_t type) {
   return writers[type];
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 enum { LANES = 8 };
 
@@ -139,7 +140,7 @@ double plain_sum_of_squares(const float *number, int64_t count) {
   return add_lanes(lane);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------- */
+/* ---- functions ---- */
 
 /* 2^n * e^r with |r| <= ln(2)/2. Rounding to n by adding 1.5 * 2^23 leaves n in the low bits of the sum. 2^n is
  * applied in two halves, so that results near the ends of the range come out right. A NaN travels through r. */
@@ -163,8 +164,9 @@ INLINE float hyperbolic_tangent(float x) {
   const float square = x * x;
   const float series =
       -0.333333343f +
-      square * (0.133332998f +
-                square * (-0.0539584607f + square * (0.0217625033f + square * (-0.00832318701f + square * 0.0022695018f))));
+      square *
+          (0.133332998f +
+           square * (-0.0539584607f + square * (0.0217625033f + square * (-0.00832318701f + square * 0.0022695018f))));
   const float near = x + x * square * series;
   const float far = from_bits(to_bits(1.0f - 2.0f / (exponential(2.0f * size) + 1.0f)) | (to_bits(x) & 0x80000000u));
   return size < 0.625f ? near : far;
@@ -177,8 +179,8 @@ INLINE float error_complement(float a) {
       0.128379166f +
       square * (-0.37612626f +
                 square * (0.112835944f +
-                          square * (-0.0268542115f +
-                                    square * (0.00518908724f + square * (-0.00080168643f + square * 7.87587487e-05f)))));
+                          square * (-0.0268542115f + square * (0.00518908724f + square * (-0.00080168643f +
+                                                                                          square * 7.87587487e-05f)))));
   const float near = 1.0f - (a + a * series);
   const float logarithm =
       0.00032013806f +
@@ -199,9 +201,7 @@ INLINE float gelu_erf(float x) {
 }
 
 /* 0.5 * (1 + tanh(u)) is sigmoid(2u), which loses nothing where x is negative. */
-INLINE float gelu_tanh(float x) {
-  return x * sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
-}
+INLINE float gelu_tanh(float x) { return x * sigmoid(1.5957691216f * (x + 0.044715f * x * x * x)); }
 
 INLINE float relu(float x) { return x < 0.0f ? 0.0f : x; }
 INLINE float relu2(float x) { return relu(x) * relu(x); }

@@ -12,7 +12,7 @@
 
 #include "ordito_plugin.h"
 
-/* ---- query (node.c) ------------------------------------------------------------------------------------------- */
+/* ---- query (node.c) ---- */
 
 enum {
   PLAIN_F32 = 1 << ORD_F32,
@@ -24,7 +24,7 @@ enum {
 };
 
 enum {
-  PLAIN_UNIT = 1, /* the elements of the last axis follow one another */
+  PLAIN_UNIT = 1,  /* the elements of the last axis follow one another */
   PLAIN_PACKED = 2 /* a weight is read as dense f32: where it is stored otherwise, it is packed so */
 };
 
@@ -59,7 +59,7 @@ bool plain_word_is(const ord_node *node, const char *attr, const char *word);
 /* Attribute `axis`, counted from 0. */
 uint32_t plain_axis(const ord_node *node, uint32_t rank);
 
-/* ---- state (node.c) ------------------------------------------------------------------------------------------- */
+/* ---- state (node.c) ---- */
 
 /* Every state begins with this. */
 typedef struct plain_state {
@@ -72,11 +72,11 @@ typedef struct plain_state {
 void *plain_state_create(const ord_node *node, const ord_answer *answer, const ord_host *host, size_t bytes,
                          ord_plugin_error *err);
 /* prepare of the kernels whose state is a plain_state and no more; retire of all. */
-ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
-                         const ord_host *host, void **state, ord_plugin_error *err);
+ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, const ord_host *host,
+                         void **state, ord_plugin_error *err);
 void plain_retire(void *state);
 
-/* ---- operands in a run (view.c) --------------------------------------------------------------------------------- */
+/* ---- operands in a run (view.c) ---- */
 
 typedef struct plain_view {
   char *data; /* NULL: absent */
@@ -111,7 +111,7 @@ void plain_view_merge(plain_view *view, uint32_t count);
 typedef void (*plain_run_fn)(const void *context, char *const *at, const int64_t *stride, int64_t count);
 void plain_walk(const plain_view *view, uint32_t count, plain_range range, plain_run_fn run, const void *context);
 
-/* ---- numbers (number.c) ------------------------------------------------------------------------------------------ */
+/* ---- numbers (number.c) ---- */
 
 /* Reads `count` numbers that lie `stride` bytes apart. */
 typedef void (*plain_read_fn)(float *into, const char *from, int64_t stride, int64_t count);
@@ -130,7 +130,7 @@ void plain_exp_of_difference(float *number, int64_t count, float subtract);
 double plain_sum(const float *number, int64_t count);
 double plain_sum_of_squares(const float *number, int64_t count);
 
-/* ---- packed weights (pack.c) -------------------------------------------------------------------------------------- */
+/* ---- packed weights (pack.c) ---- */
 
 /* pack for kernels whose weights are only ever packed to dense f32 (PLAIN_PACKED). */
 ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
@@ -141,7 +141,7 @@ void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer);
 uint32_t plain_segment_count(const ord_operand *operand);
 int64_t plain_segment_rows(const ord_operand *operand, uint32_t segment);
 
-/* ---- the kernels ---------------------------------------------------------------------------------------------------- */
+/* ---- the kernels ---- */
 
 #define KERNEL(op) extern const ord_kernel plain_##op;
 #include "kernels.def"

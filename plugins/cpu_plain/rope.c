@@ -15,8 +15,12 @@ typedef struct rope_state {
 } rope_state;
 
 static ord_status rope_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
-  static const plain_rule rules[] = {{"in", PLAIN_F32, 0},       {"positions", PLAIN_I32, 0}, {"cos", PLAIN_FLOATS, 0},
-                                     {"sin", PLAIN_FLOATS, 0},   {"factors", PLAIN_FLOATS, 0}, {"out", PLAIN_F32, 0},
+  static const plain_rule rules[] = {{"in", PLAIN_F32, 0},
+                                     {"positions", PLAIN_I32, 0},
+                                     {"cos", PLAIN_FLOATS, 0},
+                                     {"sin", PLAIN_FLOATS, 0},
+                                     {"factors", PLAIN_FLOATS, 0},
+                                     {"out", PLAIN_F32, 0},
                                      {NULL, 0, 0}};
   (void)kernel;
   const ord_operand *in = &node->operand[0]; // [batch, heads, tokens, width]
@@ -31,8 +35,7 @@ static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, c
                                const ord_host *host, void **state, ord_plugin_error *err) {
   (void)kernel;
   const int64_t rotary = plain_int(node, "rotary", node->operand[0].dim[3]), half = rotary / 2;
-  rope_state *made =
-      plain_state_create(node, answer, host, sizeof *made + (size_t)half * sizeof *made->frequency, err);
+  rope_state *made = plain_state_create(node, answer, host, sizeof *made + (size_t)half * sizeof *made->frequency, err);
   if (!made) return ORD_NO_MEMORY;
   made->half = half;
   made->is_interleaved = plain_word_is(node, "pairing", "interleaved");

@@ -16,7 +16,7 @@ struct row_state {
   uint32_t axis;
 };
 
-/* ---- what is done to a row ------------------------------------------------------------------------------------------ */
+/* ---- what is done to a row ---- */
 
 /* row[i] = row[i] * factor * weight[i] + bias[i], where either may be absent. */
 static void scale_row(const row_state *state, const ord_exec *exec, float *row, int64_t width, float factor) {
@@ -63,7 +63,7 @@ static void softmax_row(const row_state *state, const ord_exec *exec, float *row
   for (int64_t i = 0; i < width; i++) row[i] /= sum;
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------------------------------ */
+/* ---- the kernels ---- */
 
 static ord_status row_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   static const plain_rule rules[] = {{"in", PLAIN_FLOATS, 0},
@@ -118,11 +118,11 @@ static ord_status row_launch(void *state, const ord_exec *exec, ord_plugin_error
   return ORD_OK;
 }
 
-#define ROW(which, function)                                                                                                      \
-  const ord_kernel plain_##which = {                                                                                    \
-      .struct_size = sizeof plain_##which,                                                                              \
-      .name = #which "_plain",                                                                                          \
-      .op = #which,                                                                                                     \
+#define ROW(which, function)                                                                                           \
+  const ord_kernel plain_##which = {                                                                                   \
+      .struct_size = sizeof plain_##which,                                                                             \
+      .name = #which "_plain",                                                                                         \
+      .op = #which,                                                                                                    \
       .query = row_query,                                                                                              \
       .pack = plain_pack,                                                                                              \
       .prepare = row_prepare,                                                                                          \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * sample: the next token of each row. Which token it is must not depend on the kernel, so this follows the rule that
- * the op's reference spells out step by step (docs/ops): candidates, order, top-k, double weights, top-p, one Philox
- * number. Where that sorts, this keeps a heap and takes no more from it than the cut needs.
+ * sample: the next token of each row. Which token it is must not depend on the kernel, so this follows ops/sample.c,
+ * which spells the rule out step by step: candidates, order, top-k, double weights, top-p, one Philox number. Where
+ * the reference sorts, this keeps a heap and takes no more from it than the cut needs.
  */
 #include <float.h>
 #include <math.h>
@@ -11,13 +11,13 @@
 
 /* Memory of a row in `worker`. A weight below 0 marks a token that is no candidate or was cut away. */
 typedef struct sample_row {
-  const float *logit; // [vocab]
-  double *weight;     // [vocab]
-  int32_t *heap;      // [vocab]
+  const float *logit;         // [vocab]
+  double *weight;             // [vocab]
+  int32_t *heap;              // [vocab]
   int64_t vocab, count, best; /* count: candidates */
 } sample_row;
 
-/* ---- the generator: Philox 4x32-10 --------------------------------------------------------------------------------- */
+/* ---- the generator: Philox 4x32-10 ---- */
 
 enum { PHILOX_ROUNDS = 10 };
 
@@ -35,7 +35,7 @@ static double uniform(uint64_t seed, uint64_t counter) {
   return (double)(((uint64_t)word[1] << 32 | word[0]) >> 11) * 0x1p-53;
 }
 
-/* ---- candidates and their order -------------------------------------------------------------------------------------- */
+/* ---- candidates and their order ---- */
 
 static double clamped(const sample_row *row, int32_t id) { return fmin((double)row->logit[id], (double)FLT_MAX); }
 
@@ -69,7 +69,7 @@ static double kept_sum(const sample_row *row) {
   return sum;
 }
 
-/* ---- cuts ---------------------------------------------------------------------------------------------------------------- */
+/* ---- cuts ---- */
 
 /* The first in order stands on top. */
 static void sift_down(const sample_row *row, int64_t count, int64_t at) {
@@ -120,7 +120,7 @@ static void keep_mass(sample_row *row, double share) {
   drop_behind(row, last);
 }
 
-/* ---- the kernel ---------------------------------------------------------------------------------------------------------- */
+/* ---- the kernel ---- */
 
 static int64_t draw(const sample_row *row, double u) {
   const double wanted = u * kept_sum(row);
@@ -152,13 +152,13 @@ static int64_t choose(sample_row *row, const sample_request *request) {
 }
 
 static ord_status sample_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
-  static const plain_rule rules[] = {{"in", PLAIN_F32, PLAIN_UNIT}, {"temperature", PLAIN_F32, 0},
-                                     {"top_k", PLAIN_I32, 0},       {"top_p", PLAIN_F32, 0},
-                                     {"seed", PLAIN_I64, 0},        {"counter", PLAIN_I64, 0},
-                                     {"out", PLAIN_I32, 0},         {NULL, 0, 0}};
+  static const plain_rule rules[] = {
+      {"in", PLAIN_F32, PLAIN_UNIT}, {"temperature", PLAIN_F32, 0}, {"top_k", PLAIN_I32, 0}, {"top_p", PLAIN_F32, 0},
+      {"seed", PLAIN_I64, 0},        {"counter", PLAIN_I64, 0},     {"out", PLAIN_I32, 0},   {NULL, 0, 0}};
   (void)kernel;
   const ord_operand *in = &node->operand[ord_node_find(node, "in")]; // [batch, vocab]
-  if (in->dim[1] > INT32_MAX) return plain_refuse(answer, "in has %lld columns; wanted at most 2^31 - 1", (long long)in->dim[1]);
+  if (in->dim[1] > INT32_MAX)
+    return plain_refuse(answer, "in has %lld columns; wanted at most 2^31 - 1", (long long)in->dim[1]);
   answer->worker_bytes = (uint64_t)plain_multiply(in->dim[1], sizeof(double) + sizeof(int32_t));
   return plain_check(node, rules, in->dim[0], answer);
 }
@@ -182,9 +182,9 @@ static ord_status sample_launch(void *state, const ord_exec *exec, ord_plugin_er
     read_entry(state, exec, "counter", i, &request.counter, sizeof request.counter);
     double *weight = exec->worker;
     sample_row row = {.logit = (const float *)(in.data + i * in.stride[0]),
-               .weight = weight,
-               .heap = (int32_t *)(weight + in.dim[1]),
-               .vocab = in.dim[1]};
+                      .weight = weight,
+                      .heap = (int32_t *)(weight + in.dim[1]),
+                      .vocab = in.dim[1]};
     const int32_t token = (int32_t)choose(&row, &request);
     memcpy(out.data + i * out.stride[0], &token, sizeof token);
   }

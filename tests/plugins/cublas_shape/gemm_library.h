@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 typedef struct gemm_problem {
-  int64_t m, n, k;                       /* c[m, n] = a[m, k] times b[n, k] transposed */
+  int64_t m, n, k; /* c[m, n] = a[m, k] times b[n, k] transposed */
   const float *a, *b;
   float *c;
-  int64_t a_stride, b_stride, c_stride;  /* floats from row to row */
+  int64_t a_stride, b_stride, c_stride; /* floats from row to row */
 } gemm_problem;
 
 typedef struct gemm_library {

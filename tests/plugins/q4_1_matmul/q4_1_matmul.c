@@ -87,7 +87,8 @@ static ord_status q4_launch(void *state, const ord_exec *exec, ord_plugin_error 
   const int64_t rows = ord_exec_dim(node, exec, in, 0), columns = node->operand[weight].dim[0];
   const int64_t end = columns * (exec->chunk + 1) / exec->chunk_count;
   for (int64_t column = columns * exec->chunk / exec->chunk_count; column < end; column++) {
-    const unsigned char *blocks = (const unsigned char *)exec->operand[weight] + column * node->operand[weight].stride[0];
+    const unsigned char *blocks =
+        (const unsigned char *)exec->operand[weight] + column * node->operand[weight].stride[0];
     for (int64_t row = 0; row < rows; row++) {
       const char *x = (const char *)exec->operand[in] + row * node->operand[in].stride[0];
       float *y = (float *)((char *)exec->operand[out] + row * node->operand[out].stride[0]);
