@@ -105,10 +105,12 @@ static bool read_descr(npy_reader *reader) {
   skip_spaces(reader);
   if (reader->at < reader->end && *reader->at == '[') return fail_header(reader, "a plain type, not a record");
   if (!read_word(reader, descr)) return false;
-  for (size_t i = 0; i < sizeof types / sizeof *types && !reader->type; i++)
-    if (strcmp(types[i].descr, descr) == 0) reader->type = &types[i];
-  return reader->type ||
-         fail(reader->err, ORD_INVALID, reader->path,
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (strcmp(types[i].descr, descr) != 0) continue;
+    reader->type = &types[i];
+    return true;
+  }
+  return fail(reader->err, ORD_INVALID, reader->path,
               "found type '%s'; wanted <f4, <f2, <i4, <i8, |b1 or |u1 (a.astype('float32') in Python)", descr);
 }
 
@@ -233,11 +235,11 @@ static bool check_bools(const npy_reader *reader, const unsigned char *data, uin
 static bool read_data(npy_reader *reader) {
   ord_tensor *tensor = reader->tensor;
   const npy_type *type = reader->type;
-  uint64_t count;
+  uint64_t count = 0;
   if (!check_size(reader, &count)) return false;
   tensor->dtype = type->dtype;
   tensor->bytes = (size_t)count * type->memory_bytes;
-  unsigned char *data = reader->data = malloc(tensor->bytes ? tensor->bytes : 1);
+  unsigned char *data = reader->data = calloc(count ? (size_t)count : 1, type->memory_bytes);
   if (!data) return fail(reader->err, ORD_NO_MEMORY, reader->path, "out of memory");
   /* Smaller elements go to the end of the memory and are widened from the front, so that none is overwritten unread. */
   unsigned char *stored = data + (size_t)count * (type->memory_bytes - type->file_bytes);
@@ -256,7 +258,7 @@ static bool read_file(npy_reader *reader) {
     return fail(reader->err, ORD_IO, reader->path, "cannot be examined: %s", strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail(reader->err, ORD_INVALID, reader->path, "is not a regular file");
   reader->file_bytes = (uint64_t)status.st_size;
-  size_t header_bytes;
+  size_t header_bytes = 0;
   if (!read_prefix(reader, &header_bytes)) return false;
   char *header = malloc(header_bytes + 1);
   if (!header) return fail(reader->err, ORD_NO_MEMORY, reader->path, "out of memory");
@@ -271,7 +273,7 @@ static bool read_file(npy_reader *reader) {
 bool npy_read(const char *path, ord_tensor *tensor, void **out_data, ord_error *err) {
   *tensor = (ord_tensor){.struct_size = sizeof *tensor};
   *out_data = NULL;
-  npy_reader reader = {.path = path, .tensor = tensor, .err = err};
+  npy_reader reader = {.path = path, .type = types, .tensor = tensor, .err = err};
   reader.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (reader.descriptor < 0) return fail(err, ORD_IO, path, "cannot be opened: %s", strerror(errno));
   const bool done = read_file(&reader);

@@ -45,7 +45,8 @@ static bool set_storage(ord_graph *graph, const ord_weight_store *store, ord_err
 /* "kind 'name' is unknown; did you mean 'nearest'?" */
 static bool fail_unknown(const char *kind, const char *name, const char *const *known, size_t count, ord_error *err) {
   const char *nearest = ord_nearest_name(name, known, count);
-  if (nearest) return ord_fail(err, ORD_INVALID, "%s '%s' is not in the graph; did you mean '%s'?", kind, name, nearest);
+  if (nearest)
+    return ord_fail(err, ORD_INVALID, "%s '%s' is not in the graph; did you mean '%s'?", kind, name, nearest);
   return ord_fail(err, ORD_INVALID, "%s '%s' is not in the graph; wanted one such as '%s'", kind, name,
                   count ? known[0] : "");
 }
@@ -94,7 +95,8 @@ bool ord_graph_bind(const ord_graph *graph, const ord_bind_options *options, ord
   ord_graph *bound = NULL;
   if (!ord_graph_copy(graph, &bound, err)) return false;
   if (!bind_sizes(bound, &options->binding, err) || !set_storage(bound, options->store, err) ||
-      !select_outputs(bound, graph, options, err) || !keep_values(bound, options, err) || !ord_graph_prune(bound, err)) {
+      !select_outputs(bound, graph, options, err) || !keep_values(bound, options, err) ||
+      !ord_graph_prune(bound, err)) {
     ord_graph_destroy(bound);
     return false;
   }

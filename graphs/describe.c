@@ -198,8 +198,8 @@ static bool append_extents(node_picture *picture, ord_error *err) {
   return true;
 }
 
-bool ord_describe_node(const ord_graph *graph, const ord_graph_node *node, const ord_chooser *chooser,
-                       ord_arena *arena, ord_described *out, ord_error *err) {
+bool ord_describe_node(const ord_graph *graph, const ord_graph_node *node, const ord_chooser *chooser, ord_arena *arena,
+                       ord_described *out, ord_error *err) {
   node_picture picture = {.graph = graph, .arena = arena};
   ord_epilogue *epilogue = ord_arena_take(arena, node->epilogue_count, sizeof *epilogue);
   const ord_attr *attr = ord_attrs_copy(arena, node->attr, node->attr_count);

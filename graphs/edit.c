@@ -9,7 +9,8 @@
 bool ord_value_dims(const ord_graph *graph, const ord_value *value, int64_t dim[ORD_RANK_MAX], ord_error *err) {
   for (uint32_t axis = 0; axis < value->rank; axis++)
     if (!ord_size_evaluate(value->dim[axis], graph->bound, &dim[axis]) || dim[axis] < 0)
-      return ord_fail(err, ORD_INVALID, "'%s': axis %u is too large or negative; wanted a size from 0", value->name, axis);
+      return ord_fail(err, ORD_INVALID, "'%s': axis %u is too large or negative; wanted a size from 0", value->name,
+                      axis);
   return true;
 }
 

@@ -98,8 +98,7 @@ static bool extend(const epilogue_fold *folding, const ord_graph_node *producer,
   out->epilogue = ord_arena_take(arena, (size_t)producer->epilogue_count + 1, sizeof *item);
   out->out = ord_arena_copy(arena, node->out, 1, sizeof *node->out);
   if (!out->epilogue || !out->out || !ord_node_add_paths(arena, out, node)) return ord_fail_memory(err, DOING);
-  if (producer->epilogue_count)
-    memcpy(out->epilogue, producer->epilogue, producer->epilogue_count * sizeof *item);
+  if (producer->epilogue_count) memcpy(out->epilogue, producer->epilogue, producer->epilogue_count * sizeof *item);
   if (stays_visible) out->epilogue[out->epilogue_count - 1].result = producer->out[0];
   out->epilogue[out->epilogue_count++] = *item;
   return true;
@@ -152,8 +151,7 @@ static bool rewrite(epilogue_fold *folding, ord_error *err) {
   return true;
 }
 
-bool ord_pass_fold_epilogues(const ord_graph *graph, const ord_pass_options *options, ord_graph **out,
-                             ord_error *err) {
+bool ord_pass_fold_epilogues(const ord_graph *graph, const ord_pass_options *options, ord_graph **out, ord_error *err) {
   epilogue_fold folding = {.options = options};
   if (!ord_graph_copy(graph, &folding.graph, err)) return false;
   if (!rewrite(&folding, err)) {

@@ -59,12 +59,12 @@ typedef enum {
 
 typedef struct ord_value {
   ord_value_kind kind;
-  uint32_t index;    /* INPUT: graph->input; WEIGHT: graph->weight; RESULT: the node that makes it, ORD_NONE: none
-                        (nobody needs it, or its parts are views that their makers fill) */
-  const char *name;  /* as bound in the file */
-  const char *path;  /* of the op that made it with the value's name, "layer.3.self_attention.q"; else the name */
-  uint32_t line;     /* where the file binds it */
-  ord_dtype dtype;   /* a weight counts as f32 until its file is known */
+  uint32_t index;   /* INPUT: graph->input; WEIGHT: graph->weight; RESULT: the node that makes it, ORD_NONE: none
+                       (nobody needs it, or its parts are views that their makers fill) */
+  const char *name; /* as bound in the file */
+  const char *path; /* of the op that made it with the value's name, "layer.3.self_attention.q"; else the name */
+  uint32_t line;    /* where the file binds it */
+  ord_dtype dtype;  /* a weight counts as f32 until its file is known */
   uint32_t rank;
   ord_size dim[ORD_RANK_MAX];
   ord_storage storage;
@@ -132,7 +132,7 @@ typedef struct ord_graph {
   ord_graph_output *output;
   uint32_t output_count, output_capacity;
   bool is_bound;
-  int64_t *bound; /* [run_dim_count] in a bound graph: the maximum of each run-time dim */
+  int64_t *bound;     /* [run_dim_count] in a bound graph: the maximum of each run-time dim */
   bool shares_memory; /* values that are never needed together may lie in the same memory (plan_memory.c) */
 } ord_graph;
 
@@ -149,9 +149,9 @@ typedef struct ord_node_spec {
   const ord_op *op;
   const uint32_t *in; /* values, ORD_NONE where absent; one per slot, list entries one after the other */
   uint32_t in_count;
-  const double *number;    /* [in_count] plain numbers, read where has_number */
-  const bool *has_number;  /* may be NULL: none */
-  const ord_attr *attr;    /* as given, defaults not filled in */
+  const double *number;   /* [in_count] plain numbers, read where has_number */
+  const bool *has_number; /* may be NULL: none */
+  const ord_attr *attr;   /* as given, defaults not filled in */
   uint32_t attr_count;
   const ord_size *shape;
   uint32_t shape_rank;

@@ -95,8 +95,8 @@ static bool make_attributes(ord_graph *graph, const ord_node_spec *spec, ord_inf
 static void add_numbers(ord_infer *infer) {
   for (uint32_t i = 0; i < infer->operand_count; i++)
     if (infer->operand[i].has_number)
-      infer->attr[infer->attr_count++] = (ord_attr){
-          .name = "number", .kind = ORD_ATTR_NUMBER, .count = 1, .value = {.f = infer->operand[i].number}};
+      infer->attr[infer->attr_count++] =
+          (ord_attr){.name = "number", .kind = ORD_ATTR_NUMBER, .count = 1, .value = {.f = infer->operand[i].number}};
 }
 
 /* A square matrix that lies the wrong way round would not be seen: which axis is which has to be written down. */

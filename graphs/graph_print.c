@@ -57,6 +57,8 @@ static void print_attribute(ord_text *text, const ord_attr *attr) {
   else if (attr->kind == ORD_ATTR_INTS)
     for (uint32_t i = 0; i < attr->count; i++)
       ord_text_add(text, "%s%lld", i ? "," : "", (long long)attr->value.ints[i]);
+  else if (attr->value.i == ORD_LAST)
+    ord_text_add(text, "last");
   else
     ord_text_add(text, "%lld", (long long)attr->value.i);
 }

@@ -43,7 +43,8 @@ static bool append(ord_graph *graph, uint32_t logits, ord_error *err) {
   if (!op || op->slot_count != 1 + CHOICE_COUNT)
     return ord_fail(err, ORD_INTERNAL, "there is no op 'sample' with %d slots", 1 + CHOICE_COUNT);
   uint32_t choice[CHOICE_COUNT], in[1 + CHOICE_COUNT] = {logits}, sampled;
-  if (!add_inputs(graph, graph->value[logits].dim[0], choice)) return ord_fail_memory(err, "appending sample to a graph");
+  if (!add_inputs(graph, graph->value[logits].dim[0], choice))
+    return ord_fail_memory(err, "appending sample to a graph");
   for (uint32_t slot = 1; slot < op->slot_count; slot++)
     for (uint32_t i = 0; i < CHOICE_COUNT; i++)
       if (strcmp(op->slot[slot].name, CHOICE[i].slot) == 0) in[slot] = choice[i];

@@ -23,10 +23,11 @@ ORD_MUST_CHECK bool ord_plan_create(const ord_graph *graph, const ord_lower_opti
                                     ord_error *err);
 
 /* memory.c: intervals of life -> offsets in one block. `first` and `last` are step numbers, both included. */
+enum { ORD_MEMORY_ALIGNMENT = 64 };
 typedef struct ord_memory_item {
   size_t bytes;
   uint32_t first, last;
-  size_t offset; /* the answer, a multiple of 64 */
+  size_t offset; /* the answer, a multiple of ORD_MEMORY_ALIGNMENT */
 } ord_memory_item;
 ORD_MUST_CHECK bool ord_memory_place(ord_memory_item *item, uint32_t count, size_t *out_bytes, ord_error *err);
 

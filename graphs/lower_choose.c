@@ -127,13 +127,12 @@ static bool choose_step(ord_lower *lower, uint32_t n, ord_error *err) {
   ord_plan *plan = lower->plan;
   const ord_graph_node *node = &lower->graph->node[n];
   ord_step *step = &plan->step[n];
-  ord_described described;
+  ord_described *described = &lower->described[n];
   step->path = ord_texts_copy(&plan->arena, node->path, node->path_count);
   if (!step->path) return ord_fail_memory(err, DOING);
   step->path_count = node->path_count;
-  if (!ord_describe_node(lower->graph, node, lower->options->chooser, &plan->arena, &described, err)) return false;
-  step->node = described.node;
-  lower->operand[n] = described.operand;
+  if (!ord_describe_node(lower->graph, node, lower->options->chooser, &plan->arena, described, err)) return false;
+  step->node = described->node;
   return ord_choose(lower->options->chooser, &step->node, step->path, step->path_count, &plan->arena, &step->choice,
                     err) &&
          check_answer(step, err);
@@ -197,8 +196,8 @@ bool ord_lower_choose(ord_lower *lower, ord_error *err) {
   const uint32_t count = lower->graph->node_count;
   ord_plan *plan = lower->plan;
   plan->step = ord_arena_take(&plan->arena, count, sizeof *plan->step);
-  lower->operand = ord_arena_take(&lower->arena, count, sizeof *lower->operand);
-  if (!plan->step || !lower->operand) return ord_fail_memory(err, DOING);
+  lower->described = ord_arena_take(&lower->arena, count, sizeof *lower->described);
+  if (!plan->step || !lower->described) return ord_fail_memory(err, DOING);
   plan->step_count = count;
   if (!choose_steps(lower, err)) return false;
   log_fallbacks(lower);

@@ -19,8 +19,7 @@ typedef struct composite {
 /* "layer.0.h.matmul", the next of the same op "layer.0.h.matmul#2". */
 static const char *make_path(composite *of, const char *op) {
   uint32_t earlier = 0;
-  for (uint32_t i = of->first; i < of->graph->node_count; i++)
-    earlier += strcmp(of->graph->node[i].op->name, op) == 0;
+  for (uint32_t i = of->first; i < of->graph->node_count; i++) earlier += strcmp(of->graph->node[i].op->name, op) == 0;
   if (!earlier) return ord_arena_format(&of->graph->arena, "%s.%s", of->node->path[0], op);
   return ord_arena_format(&of->graph->arena, "%s.%s#%u", of->node->path[0], op, earlier + 1);
 }
@@ -32,7 +31,8 @@ static bool add_part(ord_lowering *lowering, const char *name, const uint32_t *i
   const ord_op *op = ord_op_find(name);
   const char *path = make_path(of, name);
   of->is_told = true;
-  if (!op) return ord_fail(of->err, ORD_INTERNAL, "%s: is made of op '%s', which does not exist", of->node->op->name, name);
+  if (!op)
+    return ord_fail(of->err, ORD_INTERNAL, "%s: is made of op '%s', which does not exist", of->node->op->name, name);
   if (!path) return ord_fail_memory(of->err, "writing out a composite");
   const ord_node_spec spec = {.op = op,
                               .in = in,

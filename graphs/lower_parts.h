@@ -14,7 +14,7 @@ typedef struct ord_lower {
   ord_arena arena;  /* of the lowering alone */
   ord_graph *graph; /* with cache_append nodes; node n becomes step n */
   ord_plan *plan;
-  const ord_described_operand **operand; /* [steps]: what the operands of step n stand for; sizes lie in `graph` */
+  ord_described *described; /* [steps]: what the operands of step n stand for; their sizes lie in `graph` */
 } ord_lower;
 
 /* lower_choose.c: the steps, each described and with its kernel. All nodes that nobody serves are told at once. */

@@ -7,8 +7,6 @@
 
 #include "graphs/lower_parts.h"
 
-enum { ALIGNMENT = 64 };
-
 typedef struct plan_memory {
   ord_lower *lower;
   ord_lifetime *life;    /* [values] */
@@ -31,8 +29,7 @@ static bool begin(plan_memory *placing, ord_error *err) {
   placing->is_kept = ord_arena_take(arena, graph->value_count, sizeof *placing->is_kept);
   placing->item_of = ord_arena_take(arena, graph->value_count, sizeof *placing->item_of);
   placing->item = ord_arena_take(arena, (size_t)graph->value_count + graph->node_count, sizeof *placing->item);
-  if (!placing->memory || !placing->is_kept || !placing->item_of || !placing->item)
-    return ord_fail_memory(err, DOING);
+  if (!placing->memory || !placing->is_kept || !placing->item_of || !placing->item) return ord_fail_memory(err, DOING);
   for (uint32_t i = 0; i < graph->value_count; i++) placing->memory[i] = i;
   for (uint32_t i = 0; i < graph->output_count; i++)
     placing->is_kept[ord_value_base(graph, graph->output[i].value)] = true;
@@ -54,8 +51,8 @@ static bool are_laid_out_alike(const ord_graph *graph, const ord_value *a, const
 static bool is_read_once(const ord_lower *lower, uint32_t step, uint32_t base) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < lower->plan->step[step].node.operand_count; i++)
-    if (lower->operand[step][i].is == ORD_IS_VALUE)
-      count += ord_value_base(lower->graph, lower->operand[step][i].value) == base;
+    if (lower->described[step].operand[i].is == ORD_IS_VALUE)
+      count += ord_value_base(lower->graph, lower->described[step].operand[i].value) == base;
   return count == 1;
 }
 
@@ -63,9 +60,10 @@ static bool is_read_once(const ord_lower *lower, uint32_t step, uint32_t base) {
 static bool may_overwrite(const plan_memory *placing, uint32_t step, uint32_t which, uint32_t out) {
   const ord_lower *lower = placing->lower;
   const ord_graph *graph = lower->graph;
-  if (which >= lower->plan->step[step].node.operand_count || lower->operand[step][which].is != ORD_IS_VALUE) return false;
-  const ord_value *value = &graph->value[lower->operand[step][which].value];
-  const uint32_t base = ord_value_base(graph, lower->operand[step][which].value);
+  if (which >= lower->plan->step[step].node.operand_count || lower->described[step].operand[which].is != ORD_IS_VALUE)
+    return false;
+  const ord_value *value = &graph->value[lower->described[step].operand[which].value];
+  const uint32_t base = ord_value_base(graph, lower->described[step].operand[which].value);
   if (base == out || graph->value[base].kind != ORD_VALUE_RESULT || placing->is_kept[base]) return false;
   return placing->life[base].last == step && value->offset == 0 &&
          placing->life[base].bytes == placing->life[out].bytes && is_read_once(lower, step, base) &&
@@ -78,7 +76,7 @@ static void overwrite(plan_memory *placing, uint32_t step) {
   if (node->out_count == 0 || placing->lower->graph->value[node->out[0]].storage != ORD_STORAGE_OWN) return;
   for (uint32_t which = 0; which < 32; which++) {
     if (!(mask >> which & 1) || !may_overwrite(placing, step, which, node->out[0])) continue;
-    const uint32_t base = ord_value_base(placing->lower->graph, placing->lower->operand[step][which].value);
+    const uint32_t base = ord_value_base(placing->lower->graph, placing->lower->described[step].operand[which].value);
     const uint32_t memory = placing->memory[base];
     const ord_lifetime *made = &placing->life[node->out[0]];
     placing->memory[node->out[0]] = memory;
@@ -127,9 +125,9 @@ static bool place_arena(plan_memory *placing, ord_error *err) {
     step->persistent_offset = end;
     size_t behind;
     if (!ord_size_add(end, step->choice.answer.persistent_bytes, &behind) ||
-        !ord_size_add(behind, ALIGNMENT - 1, &behind))
+        !ord_size_add(behind, ORD_MEMORY_ALIGNMENT - 1, &behind))
       return ord_fail(err, ORD_NO_MEMORY, "%s: its kernel wants too much persistent memory", step->node.label);
-    end = behind / ALIGNMENT * ALIGNMENT;
+    end = behind / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT;
   }
   plan->arena_bytes = end;
   return true;
@@ -167,16 +165,28 @@ static bool locate_extent(plan_memory *placing, ord_size size, ord_location *out
 
 static bool locate_operand(plan_memory *placing, uint32_t step, uint32_t which, ord_location *out, ord_error *err) {
   ord_lower *lower = placing->lower;
-  const ord_described_operand *operand = &lower->operand[step][which];
+  const ord_described_operand *operand = &lower->described[step].operand[which];
   const uint32_t cache = lower->graph->node[step].cache;
   switch (operand->is) {
-  case ORD_IS_ABSENT: *out = (ord_location){.space = ORD_SPACE_NONE}; return true;
-  case ORD_IS_CACHE_K: *out = (ord_location){.space = ORD_SPACE_CACHE, .index = 2 * cache}; return true;
-  case ORD_IS_CACHE_V: *out = (ord_location){.space = ORD_SPACE_CACHE, .index = 2 * cache + 1}; return true;
-  case ORD_IS_PAST: *out = (ord_location){.space = ORD_SPACE_PAST}; return true;
-  case ORD_IS_EXTENT: return locate_extent(placing, operand->size[0], out, err);
-  case ORD_IS_SCALE: *out = locate_weight(placing, NULL); return true;
-  case ORD_IS_VALUE: break;
+  case ORD_IS_ABSENT:
+    *out = (ord_location){.space = ORD_SPACE_NONE};
+    return true;
+  case ORD_IS_CACHE_K:
+    *out = (ord_location){.space = ORD_SPACE_CACHE, .index = 2 * cache};
+    return true;
+  case ORD_IS_CACHE_V:
+    *out = (ord_location){.space = ORD_SPACE_CACHE, .index = 2 * cache + 1};
+    return true;
+  case ORD_IS_PAST:
+    *out = (ord_location){.space = ORD_SPACE_PAST};
+    return true;
+  case ORD_IS_EXTENT:
+    return locate_extent(placing, operand->size[0], out, err);
+  case ORD_IS_SCALE:
+    *out = locate_weight(placing, NULL);
+    return true;
+  case ORD_IS_VALUE:
+    break;
   }
   const uint32_t base = ord_value_base(lower->graph, operand->value);
   *out = lower->graph->value[base].kind == ORD_VALUE_WEIGHT

@@ -29,7 +29,7 @@ static bool take_stored(const ord_lower *lower, const ord_step *step, uint32_t b
 
 static bool take_weight(const ord_lower *lower, uint32_t n, uint32_t which, ord_error *err) {
   const ord_step *step = &lower->plan->step[n];
-  const ord_described_operand *operand = &lower->operand[n][which];
+  const ord_described_operand *operand = &lower->described[n].operand[which];
   const void **out = &lower->plan->weight[step->place[which].index];
   ord_weight_store *store = lower->options->store;
   if (!store) return ord_fail(err, ORD_INVALID, "%s: reads a weight; found no weights", step->node.label);

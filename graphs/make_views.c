@@ -64,7 +64,8 @@ static bool touches(const ord_graph_node *node, uint32_t value) {
   return ord_node_count_reads(node, value) > 0;
 }
 
-/* Nodes whose kernel sees one of the values. Views are not asked: they fall away too, or copy whatever they are given. */
+/* Nodes whose kernel sees one of the values. Views are not asked: they fall away too, or copy whatever they are given.
+ */
 static bool must_agree(const view_maker *maker, const view_trial *trial, uint32_t n) {
   const ord_graph_node *node = &maker->graph->node[n];
   if (n == trial->node || !node->op || (node->op->view && may_fall_away(maker, node))) return false;
@@ -76,20 +77,19 @@ static bool must_agree(const view_maker *maker, const view_trial *trial, uint32_
 /* Makes the change if every kernel stays that was there before; the node then falls away. */
 static bool trial_run(const view_maker *maker, view_trial *trial, bool *out_done, ord_error *err) {
   const ord_graph *graph = maker->graph;
-  const ord_kernel **before = ord_arena_take(&trial->arena, graph->node_count, sizeof *before);
+  ord_asked *before = ord_arena_take(&trial->arena, graph->node_count, sizeof *before);
   if (!before) return ord_fail_memory(err, DOING);
-  ord_asked asked;
   for (uint32_t n = 0; n < graph->node_count; n++) {
     if (!must_agree(maker, trial, n)) continue;
-    if (!ord_graph_ask(graph, &graph->node[n], maker->options, &asked, err)) return false;
-    before[n] = asked.kernel;
+    if (!ord_graph_ask(graph, &graph->node[n], maker->options, &before[n], err)) return false;
   }
   trial_swap(maker, trial);
   bool agrees = true;
   for (uint32_t n = 0; n < graph->node_count && agrees; n++) {
-    if (!before[n]) continue;
+    if (!before[n].kernel) continue;
+    ord_asked asked;
     if (!ord_graph_ask(graph, &graph->node[n], maker->options, &asked, err)) return false;
-    agrees = asked.kernel == before[n];
+    agrees = asked.kernel == before[n].kernel;
   }
   if (agrees)
     ord_node_remove(&maker->graph->node[trial->node]);
@@ -174,7 +174,8 @@ static bool find_permutation(const ord_graph *graph, const ord_graph_node *node,
   ord_value in = graph->value[node->in[0]], out;
   for (uint32_t i = 0; i < in.rank; i++) in.stride[i] = (int64_t)1 << (8 * i + 1);
   in.offset = 0;
-  if (node->out_count != 1 || !ask_op(graph, node, &in, 0, &out) || out.rank != in.rank || out.offset != 0) return false;
+  if (node->out_count != 1 || !ask_op(graph, node, &in, 0, &out) || out.rank != in.rank || out.offset != 0)
+    return false;
   bool is_used[ORD_RANK_MAX] = {false};
   for (uint32_t i = 0; i < out.rank; i++) {
     uint32_t from = 0;
@@ -191,7 +192,7 @@ static bool try_permuted_input(const view_maker *maker, uint32_t n, bool *out_do
   const ord_graph_node *node = &graph->node[n];
   const uint32_t source = node->in[0];
   ord_value in = graph->value[source];
-  uint32_t axis[ORD_RANK_MAX];
+  uint32_t axis[ORD_RANK_MAX] = {0};
   *out_done = false;
   if (in.kind != ORD_VALUE_RESULT || in.storage != ORD_STORAGE_OWN || ord_value_has_views(graph, source) ||
       !find_permutation(graph, node, axis))
@@ -243,8 +244,8 @@ static bool follow_view(const ord_graph *graph, ord_value *whole, const ord_valu
     int64_t exact;
     if (dim[axis] == 1 && ord_size_is_constant(whole->dim[axis], &exact)) continue;
     uint32_t to = 0;
-    while (to < view->rank && (is_used[to] || view->stride[to] != whole->stride[axis] ||
-                               !ord_size_equal(view->dim[to], whole->dim[axis])))
+    while (to < view->rank &&
+           (is_used[to] || view->stride[to] != whole->stride[axis] || !ord_size_equal(view->dim[to], whole->dim[axis])))
       to++;
     if (to == view->rank) return false;
     is_used[to] = true;
@@ -306,11 +307,15 @@ static bool make_join(const view_maker *maker, uint32_t n, ord_error *err) {
   return done;
 }
 
+/* Joins come last: by then what reads a joined value has said in which order it wants it. */
 static bool rewrite(const view_maker *maker, ord_error *err) {
   for (uint32_t n = 0; n < maker->graph->node_count; n++) {
     const ord_graph_node *node = &maker->graph->node[n];
-    if (!may_fall_away(maker, node)) continue;
-    if (node->op->view ? !make_view(maker, n, err) : !make_join(maker, n, err)) return false;
+    if (may_fall_away(maker, node) && node->op->view && !make_view(maker, n, err)) return false;
+  }
+  for (uint32_t n = 0; n < maker->graph->node_count; n++) {
+    const ord_graph_node *node = &maker->graph->node[n];
+    if (may_fall_away(maker, node) && !node->op->view && !make_join(maker, n, err)) return false;
   }
   ord_graph_close_gaps(maker->graph);
   return true;

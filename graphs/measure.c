@@ -32,8 +32,7 @@ bool ord_graph_lifetimes(const ord_graph *graph, ord_arena *arena, ord_lifetime 
   }
   const uint32_t end = graph->node_count ? graph->node_count - 1 : 0;
   for (uint32_t i = 0; i < graph->input_count + graph->output_count; i++) {
-    const uint32_t value =
-        i < graph->input_count ? graph->input[i].value : graph->output[i - graph->input_count].value;
+    const uint32_t value = i < graph->input_count ? graph->input[i].value : graph->output[i - graph->input_count].value;
     extend(graph, life, value, 0);
     extend(graph, life, value, end);
   }
@@ -58,20 +57,19 @@ bool ord_graph_moved_bytes(const ord_graph *graph, uint64_t *out, ord_error *err
   return true;
 }
 
+/* Without sharing all live at once, as the planner would lay them out. */
 static bool place(const ord_graph *graph, const ord_lifetime *life, ord_arena *arena, uint64_t *out, ord_error *err) {
   ord_memory_item *item = ord_arena_take(arena, graph->value_count, sizeof *item);
   if (!item) return ord_fail_memory(err, "planning memory");
-  const uint32_t end = graph->node_count ? graph->node_count - 1 : 0;
   uint32_t count = 0;
+  uint64_t sum = 0;
   for (uint32_t i = 0; i < graph->value_count; i++) {
     if (!life[i].has_memory) continue;
-    item[count] = (ord_memory_item){.bytes = life[i].bytes, .first = life[i].first, .last = life[i].last};
-    if (!graph->shares_memory) {
-      item[count].first = 0;
-      item[count].last = end;
-    }
-    count++;
+    item[count++] = (ord_memory_item){.bytes = life[i].bytes, .first = life[i].first, .last = life[i].last};
+    sum += (life[i].bytes + ORD_MEMORY_ALIGNMENT - 1) / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT;
   }
+  *out = sum;
+  if (!graph->shares_memory) return true;
   size_t bytes;
   if (!ord_memory_place(item, count, &bytes, err)) return false;
   *out = bytes;

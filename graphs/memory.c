@@ -7,13 +7,12 @@
 
 #include "graphs/lower.h"
 
-enum { ALIGNMENT = 64 };
-
 /* Largest first; of equal ones the earlier; then the order of the caller, so that the answer is one. */
-static int compare_items(const void *a, const void *b) {
-  const ord_memory_item *left = *(ord_memory_item *const *)a, *right = *(ord_memory_item *const *)b;
-  if (left->bytes != right->bytes) return left->bytes > right->bytes ? -1 : 1;
-  if (left->first != right->first) return left->first < right->first ? -1 : 1;
+static int compare_items(const void *a, const void *b, void *items) {
+  const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+  const ord_memory_item *one = (const ord_memory_item *)items + left, *other = (const ord_memory_item *)items + right;
+  if (one->bytes != other->bytes) return one->bytes > other->bytes ? -1 : 1;
+  if (one->first != other->first) return one->first < other->first ? -1 : 1;
   return left < right ? -1 : left > right;
 }
 
@@ -22,40 +21,41 @@ static bool live_together(const ord_memory_item *a, const ord_memory_item *b) {
 }
 
 static bool round_up(size_t bytes, size_t *out) {
-  if (!ord_size_add(bytes, ALIGNMENT - 1, out)) return false;
-  *out = *out / ALIGNMENT * ALIGNMENT;
+  if (!ord_size_add(bytes, ORD_MEMORY_ALIGNMENT - 1, out)) return false;
+  *out = *out / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT;
   return true;
 }
 
-/* `placed` is sorted by offset and holds `count` items; finds the place of `item` and puts it in. */
-static bool place_item(ord_memory_item **placed, uint32_t count, ord_memory_item *item, size_t *end) {
+/* `placed` numbers `count` items by their offsets; finds the place of item `which` and puts it in. */
+static bool place_item(ord_memory_item *item, uint32_t *placed, uint32_t count, uint32_t which, size_t *end) {
+  ord_memory_item *own = &item[which];
   size_t offset = 0;
   for (uint32_t i = 0; i < count; i++) {
-    const ord_memory_item *other = placed[i];
-    if (!other->bytes || !live_together(item, other)) continue;
-    if (other->offset >= offset && other->offset - offset >= item->bytes) break;
+    const ord_memory_item *other = &item[placed[i]];
+    if (!other->bytes || !live_together(own, other)) continue;
+    if (other->offset >= offset && other->offset - offset >= own->bytes) break;
     size_t behind;
     if (!ord_size_add(other->offset, other->bytes, &behind) || !round_up(behind, &behind)) return false;
     if (behind > offset) offset = behind;
   }
-  item->offset = offset;
+  own->offset = offset;
   uint32_t at = count;
-  for (; at > 0 && placed[at - 1]->offset > offset; at--) placed[at] = placed[at - 1];
-  placed[at] = item;
-  return ord_size_add(offset, item->bytes, end) && round_up(*end, end);
+  for (; at > 0 && item[placed[at - 1]].offset > offset; at--) placed[at] = placed[at - 1];
+  placed[at] = which;
+  return ord_size_add(offset, own->bytes, end) && round_up(*end, end);
 }
 
 bool ord_memory_place(ord_memory_item *item, uint32_t count, size_t *out_bytes, ord_error *err) {
-  ord_memory_item **order = calloc((size_t)count * 2 + 1, sizeof *order);
+  uint32_t *order = calloc((size_t)count * 2 + 1, sizeof *order);
   if (!order) return ord_fail_memory(err, "planning memory");
-  ord_memory_item **placed = order + count;
-  for (uint32_t i = 0; i < count; i++) order[i] = &item[i];
-  qsort(order, count, sizeof *order, compare_items);
+  uint32_t *placed = order + count;
+  for (uint32_t i = 0; i < count; i++) order[i] = i;
+  qsort_r(order, count, sizeof *order, compare_items, item);
   size_t needed = 0;
   bool fits = true;
   for (uint32_t i = 0; i < count && fits; i++) {
     size_t end = 0;
-    fits = place_item(placed, i, order[i], &end);
+    fits = place_item(item, placed, i, order[i], &end);
     if (end > needed) needed = end;
   }
   free(order);

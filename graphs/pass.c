@@ -35,10 +35,9 @@ static bool check_names(const ord_pass_options *options, ord_error *err) {
     if (is_pass(options->disabled[i])) continue;
     ord_text known = {0};
     for (uint32_t p = 0; p < ord_pass_count(); p++) ord_text_add(&known, "%s%s", p ? ", " : "", PASSES[p].name);
-    const bool is_told = known.failed
-                             ? ord_fail_memory(err, "listing the passes")
-                             : ord_fail(err, ORD_INVALID, "--disable-pass: found '%s'; wanted one of %s",
-                                        options->disabled[i], known.bytes);
+    const bool is_told = known.failed ? ord_fail_memory(err, "listing the passes")
+                                      : ord_fail(err, ORD_INVALID, "--disable-pass: found '%s'; wanted one of %s",
+                                                 options->disabled[i], known.bytes);
     ord_text_finish(&known);
     return is_told;
   }

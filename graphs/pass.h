@@ -48,9 +48,9 @@ const ord_pass *ord_pass_get(uint32_t index);
 typedef struct ord_pass_record {
   const ord_pass *pass;
   bool was_disabled;
-  uint32_t ops_before, ops_after;      /* nodes */
-  uint64_t moved_before, moved_after;  /* bytes copied by view and join ops at the maximum */
-  uint64_t peak_before, peak_after;    /* bytes of the values' memory as planned */
+  uint32_t ops_before, ops_after;     /* nodes */
+  uint64_t moved_before, moved_after; /* bytes copied by view and join ops at the maximum */
+  uint64_t peak_before, peak_after;   /* bytes of the values' memory as planned */
 } ord_pass_record;
 
 /* Runs all passes that are not disabled. `record` [ord_pass_count()] may be NULL. An unknown disabled name is an

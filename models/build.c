@@ -37,7 +37,7 @@ bool ord_builder_count_item(ord_builder *builder, const ord_yaml_node *place) {
 }
 
 bool ord_builder_spend(ord_builder *builder, const ord_yaml_node *node) {
-  enum { BYTES_PER_WORK = 32 };
+  enum { BYTES_PER_WORK = 8 };
   const uint64_t limit = (uint64_t)builder->description->item_limit * ORD_WORK_PER_ITEM;
   builder->work += 1 + node->bytes / BYTES_PER_WORK;
   return builder->work <= limit || stop(builder, node, limit, "names and numbers");
@@ -120,7 +120,10 @@ static void build_parts(ord_builder *builder) {
 
 /* Builds into a new graph; NULL when out of memory. */
 static ord_graph *build(const ord_description *description, ord_diagnostics *list) {
-  ord_builder builder = {.description = description, .block_limit = UINT32_MAX, .lengths_value = ORD_NONE};
+  ord_builder builder = {.description = description,
+                         .block_limit = UINT32_MAX,
+                         .lengths_value = ORD_NONE,
+                         .has_lost_names = description->has_lost_names || !description->graph};
   builder.teller =
       (ord_teller){.list = list, .path = "", .calls = "", .told = &builder.told, .arena = &builder.scratch};
   if (!ord_graph_create(&builder.graph, NULL)) {

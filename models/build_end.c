@@ -17,6 +17,7 @@ static void tell_no_output(ord_builder *builder, const ord_yaml_node *name) {
              repeat->line);
     return;
   }
+  if (builder->has_lost_names) return;
   uint32_t count;
   const char **candidate = ord_builder_candidates(builder, &count);
   const char *nearest = candidate ? ord_nearest_name(name->text, candidate, count) : NULL;

@@ -11,13 +11,17 @@
 /* What an item that failed as a whole would have bound is unknown. */
 static void bind_what_it_gives(ord_builder *builder, const ord_yaml_node *map) {
   ord_results results;
-  if (map->kind != ORD_YAML_MAP) return;
+  if (map->kind != ORD_YAML_MAP) {
+    builder->has_lost_names = true;
+    return;
+  }
   ord_read_results(builder, map, "an item", 0, UINT32_MAX, &results);
   ord_bind_unknown(builder, &results);
 }
 
 static void tell_item(ord_builder *builder, const ord_yaml_node *item) {
   char found[200];
+  builder->has_lost_names |= item->kind != ORD_YAML_MAP || !item->count;
   if (item->kind == ORD_YAML_REFUSED) return;
   if (item->kind != ORD_YAML_MAP || !item->count) {
     ord_tell(&builder->teller, item, "an item is one op; found %s; wanted OP: {SLOT: NAME, .., out: NAME}",
@@ -47,6 +51,7 @@ static const char *find_hint(const char *word) {
 
 static void tell_unknown_op(ord_builder *builder, const ord_yaml_node *key) {
   const ord_description *description = builder->description;
+  if (!ord_tell_is_new(&builder->teller, key)) return;
   const char *hint = find_hint(key->text);
   if (hint) {
     ord_tell(&builder->teller, key, "op '%s' %s", key->text, hint);

@@ -37,7 +37,19 @@ bool ord_builder_find_number(void *context, const char *name, ord_size *out, ord
   const ord_binding *outside = dim ? NULL : find_outside(builder, name);
   if (outside && (outside->kind == ORD_BOUND_INDEX || outside->kind == ORD_BOUND_INT))
     return ord_fault_set(fault, 0, "'%s' is not seen inside a block; wanted a parameter of kind int (takes)", name);
-  return ord_dim_find(builder->description, name, out, fault);
+  if (dim) return ord_dim_find(builder->description, name, out, fault);
+  if (builder->has_lost_numbers) {
+    fault->is_silent = true;
+    return false;
+  }
+  /* What an unknown name may have meant is looked for once, not in each pass. */
+  const char *text = ord_names_find(&builder->unknown_numbers, name);
+  if (text) return ord_fault_set(fault, 0, "%s", text);
+  (void)ord_dim_find(builder->description, name, out, fault);
+  const char *key = ord_arena_text(&builder->scratch, name);
+  char *copy = ord_arena_text(&builder->scratch, fault->text);
+  fault->out_of_memory = !key || !copy || !ord_names_put(&builder->unknown_numbers, &builder->scratch, key, copy);
+  return false;
 }
 
 /* ---- members of families ---------------------------------------------------------------------------------------- */
@@ -146,6 +158,11 @@ static ord_member *find_member(ord_builder *builder, const member_kind *kind, co
     member->number = kind->make(builder, copy, family, hole);
     return member;
   }
+  if (second->number < family->number) {
+    const ord_family *swapped = family;
+    family = second;
+    second = swapped;
+  }
   ord_tell(&builder->teller, place, "'%s' fits two keys, '%s' (line %u) and '%s' (line %u); wanted one", name,
            family->name, family->key->line, second->name, second->key->line);
   return member;
@@ -193,6 +210,7 @@ static void tell_no_value(ord_builder *builder, const ord_yaml_node *node, const
     ord_tell(teller, node, "'%s' is a dim; wanted a value or a weight", name);
     return;
   }
+  if (builder->has_lost_names) return;
   uint32_t count;
   const char **candidate = ord_builder_candidates(builder, &count);
   /* What was written is nearer to a key of a family than what it was expanded to. */
@@ -220,11 +238,12 @@ bool ord_read_value(ord_builder *builder, const ord_yaml_node *node, const char 
   const member_kind kind = {&builder->description->weights, &builder->weight_of_name, make_weight};
   const ord_member *member = find_member(builder, &kind, name, node);
   if (member) *out = member->number;
-  if (!member && !builder->has_stopped) tell_no_value(builder, node, name);
+  if (!member && !builder->has_stopped && ord_tell_is_new(&builder->teller, node)) tell_no_value(builder, node, name);
   return *out != ORD_NONE;
 }
 
 static void tell_no_cache(ord_builder *builder, const ord_yaml_node *node, const char *name) {
+  if (builder->has_lost_names) return;
   const char *nearest = nearest_key(builder, &builder->description->caches, node->text, NULL, 0);
   ord_tell(&builder->teller, node, "'%s' is not a cache; %s%s%s", name,
            nearest ? "did you mean '" : "wanted the name of a cache that is declared", nearest ? nearest : "",
@@ -240,7 +259,7 @@ bool ord_read_cache(ord_builder *builder, const ord_yaml_node *node, const char 
   const member_kind kind = {&builder->description->caches, &builder->cache_of_name, make_cache};
   ord_member *member = find_member(builder, &kind, name, node);
   if (!member) {
-    if (!builder->has_stopped) tell_no_cache(builder, node, name);
+    if (!builder->has_stopped && ord_tell_is_new(teller, node)) tell_no_cache(builder, node, name);
     return false;
   }
   if (member->path) {

@@ -48,9 +48,14 @@ void ord_read_results(ord_builder *builder, const ord_yaml_node *map, const char
                       ord_results *out) {
   *out = (ord_results){.is_good = false};
   const ord_yaml_node *node = find_out(map);
+  builder->has_lost_names |= !node || node->kind == ORD_YAML_REFUSED || node->count > ORD_RESULT_MAX;
   if (!node || node->kind == ORD_YAML_REFUSED) return;
   const bool is_list = node->kind == ORD_YAML_LIST;
   const uint32_t count = is_list ? node->count : 1;
+  if (count > ORD_RESULT_MAX) {
+    ord_tell(&builder->teller, node, "%s: found %u names behind out; wanted at most %d", what, count, ORD_RESULT_MAX);
+    return;
+  }
   out->name = ord_builder_take(builder, count, sizeof(const ord_yaml_node *));
   if (!out->name) return;
   out->is_good = true;
@@ -59,6 +64,7 @@ void ord_read_results(ord_builder *builder, const ord_yaml_node *map, const char
        name = is_list ? name->next : NULL) {
     const bool is_dropped = name->kind == ORD_YAML_SCALAR && strcmp(name->text, "_") == 0;
     const bool is_usable = !is_dropped && check_result(builder, name, out);
+    builder->has_lost_names |= !is_dropped && !is_usable;
     out->is_good &= is_dropped || is_usable;
     out->name[out->count++] = is_usable ? name : NULL;
     binds |= !is_dropped;
@@ -70,6 +76,7 @@ void ord_read_results(ord_builder *builder, const ord_yaml_node *map, const char
                            : " at most");
     out->is_good = false;
   } else if (!binds) {
+    builder->has_lost_names = true;
     ord_tell(&builder->teller, node, "%s: every result is dropped; wanted a name behind out", what);
     out->is_good = false;
   }
@@ -123,6 +130,11 @@ static void read_list(ord_builder *builder, ord_op_item *item, const ord_slot *s
     item->is_usable = false;
     return;
   }
+  if (list->count > ORD_RESULT_MAX) {
+    ord_tell(&builder->teller, list, "%s: found %u values; wanted at most %d", slot->name, list->count, ORD_RESULT_MAX);
+    item->is_usable = false;
+    return;
+  }
   if (!list->count || (slot->entries && list->count != slot->entries)) {
     ord_tell(&builder->teller, list, "%s: found %u values; wanted %u%s", slot->name, list->count,
              slot->entries ? slot->entries : 1, slot->entries ? "" : " or more");
@@ -134,7 +146,8 @@ static void read_list(ord_builder *builder, ord_op_item *item, const ord_slot *s
 
 static uint32_t most_operands(const ord_op *op, const ord_yaml_node *map) {
   uint32_t count = op->slot_count;
-  for (const ord_yaml_node *key = map->first; key; key = key->next) count += key->value->count;
+  for (const ord_yaml_node *key = map->first; key; key = key->next)
+    count += key->value->count <= ORD_RESULT_MAX ? key->value->count : 0;
   return count;
 }
 
@@ -246,7 +259,10 @@ static void add_node(ord_builder *builder, const ord_op_item *item) {
 void ord_build_op(ord_builder *builder, const ord_yaml_node *key, const ord_op *op) {
   ord_op_item item = {.op = op, .key = key, .map = key->value, .is_usable = true, .cache = ORD_NONE};
   ord_key known[KEY_MAX];
-  if (!ord_field_is_map(&builder->teller, key->value, op->name, "a mapping of slots and attributes")) return;
+  if (!ord_field_is_map(&builder->teller, key->value, op->name, "a mapping of slots and attributes")) {
+    builder->has_lost_names = true;
+    return;
+  }
   item.is_usable = ord_field_check_keys(&builder->teller, item.map, op->name, known, list_keys(op, known));
   ord_read_results(builder, item.map, op->name, op->result_min, op->result_max, &item.results);
   name_results(builder, &item);

@@ -10,6 +10,7 @@
 
 /* ---- repeat ----------------------------------------------------------------------------------------------------- */
 
+/* index NULL: its fault was told. */
 static void build_pass(ord_builder *builder, ord_scope *pass, const ord_yaml_node *key, const ord_yaml_node *body,
                        const char *index, int64_t number) {
   const size_t path_length = builder->path.length;
@@ -17,11 +18,10 @@ static void build_pass(ord_builder *builder, ord_scope *pass, const ord_yaml_nod
   snprintf(part, sizeof part, "%lld", (long long)number);
   ord_path_add(builder, part);
   builder->scope = pass;
-  ord_binding *binding = ord_binding_add(builder, index, ORD_BOUND_INDEX, NULL);
-  if (binding && ord_size_constant(&builder->graph->arena, number, &binding->number) == ORD_SIZE_OK)
-    ord_build_items(builder, body);
-  else
+  ord_binding *binding = index ? ord_binding_add(builder, index, ORD_BOUND_INDEX, NULL) : NULL;
+  if (binding && ord_size_constant(&builder->graph->arena, number, &binding->number) != ORD_SIZE_OK)
     (void)ord_builder_fail_memory(builder);
+  ord_build_items(builder, body);
   if (!builder->has_stopped) ord_pass_end(builder, pass, body, key);
   builder->scope = pass->outer;
   ord_path_leave(builder, path_length);
@@ -38,7 +38,10 @@ void ord_build_repeat(ord_builder *builder, const ord_yaml_node *key) {
       {"count", "how often the body stands"}, {"index", "a new name for 0, 1, .."}, {"body", "a list of items"}};
   ord_teller *teller = &builder->teller;
   const ord_yaml_node *map = key->value;
-  if (!ord_field_is_map(teller, map, "repeat", "{count: .., index: .., body: [..]}")) return;
+  if (!ord_field_is_map(teller, map, "repeat", "{count: .., index: .., body: [..]}")) {
+    builder->has_lost_names = true;
+    return;
+  }
   (void)ord_field_check_keys(teller, map, "repeat", known, 3);
   const ord_yaml_node *body = ord_yaml_find(map, "body"), *index = ord_yaml_find(map, "index"),
                       *count_node = ord_yaml_find(map, "count");
@@ -47,12 +50,15 @@ void ord_build_repeat(ord_builder *builder, const ord_yaml_node *key) {
   if (count_node && !ord_field_whole(teller, &builder->fixed, count_node, "count", 1, &count)) count = 1;
   const bool has_index = index && ord_field_is_scalar(teller, index, "index", "a new name for 0, 1, ..") &&
                          ord_name_is_new(builder, index);
-  if (!body || !check_body(builder, body) || builder->has_stopped) return;
-  const char *name = has_index || (index && index->kind == ORD_YAML_SCALAR) ? index->text : "?";
-  const size_t path_length = ord_path_enter(builder, key, name);
+  builder->has_lost_numbers |= !has_index;
+  if (!body || !check_body(builder, body) || builder->has_stopped) {
+    builder->has_lost_names = true;
+    return;
+  }
+  const size_t path_length = ord_path_enter(builder, key, has_index ? index->text : "repeat");
   ord_scope pass = {.outer = builder->scope};
   for (int64_t i = 0; i < count && !builder->has_stopped; i++)
-    if (ord_builder_count_item(builder, key)) build_pass(builder, &pass, key, body, name, i);
+    if (ord_builder_count_item(builder, key)) build_pass(builder, &pass, key, body, has_index ? index->text : NULL, i);
   ord_path_leave(builder, path_length);
 }
 
@@ -98,6 +104,7 @@ static uint32_t take_given(ord_builder *builder, const ord_block *block, const o
     if (binding->use) binding->use->is_read = true;
     return binding->value;
   }
+  if (builder->has_lost_names) return ORD_NONE;
   uint32_t count;
   const char **candidate = ord_builder_candidates(builder, &count);
   const char *nearest = candidate ? ord_nearest_name(name->text, candidate, count) : NULL;
@@ -151,7 +158,10 @@ static bool check_callable(ord_builder *builder, const ord_yaml_node *key, const
 void ord_build_call(ord_builder *builder, const ord_yaml_node *key, const ord_block *block) {
   const ord_yaml_node *map = key->value;
   builder->block_is_used[block->number] = true;
-  if (!ord_field_is_map(&builder->teller, map, block->name, "a mapping of parameters")) return;
+  if (!ord_field_is_map(&builder->teller, map, block->name, "a mapping of parameters")) {
+    builder->has_lost_names = true;
+    return;
+  }
   ord_results results;
   if (!block->is_known || !check_callable(builder, key, block)) {
     ord_read_results(builder, map, block->name, 0, UINT32_MAX, &results);

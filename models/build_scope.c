@@ -2,6 +2,7 @@
  *
  * Scopes: what names are bound to, how they end, and the paths of what is built.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "models/builder.h"
@@ -65,15 +66,18 @@ const char *ord_path_of(ord_builder *builder, const char *part) {
 /* ---- bindings -------------------------------------------------------------------------------------------------- */
 
 ord_place_use *ord_use_of(ord_builder *builder, const ord_yaml_node *place, const char *warning) {
-  char *key = ord_arena_format(&builder->scratch, "%u:%u", place->line, place->column);
-  ord_place_use *use = key ? ord_names_find(&builder->use_of_place, key) : NULL;
-  if (use || !key) return use;
+  char key[32];
+  snprintf(key, sizeof key, "%u:%u", place->line, place->column);
+  ord_place_use *use = ord_names_find(&builder->use_of_place, key);
+  if (use) return use;
   use = ord_builder_take(builder, 1, sizeof *use);
-  if (!use) return NULL;
+  const char *copy = ord_arena_text(&builder->scratch, key);
+  if (!use || !copy || !ord_names_put(&builder->use_of_place, &builder->scratch, copy, use)) {
+    (void)ord_builder_fail_memory(builder);
+    return NULL;
+  }
   *use = (ord_place_use){.place = place, .warning = warning};
-  if (ord_names_put(&builder->use_of_place, &builder->scratch, key, use)) return use;
-  (void)ord_builder_fail_memory(builder);
-  return NULL;
+  return use;
 }
 
 ord_binding *ord_binding_find(const ord_builder *builder, const char *name) {

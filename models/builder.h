@@ -11,9 +11,10 @@
 
 #define ORD_CALL_DEPTH_LIMIT 32
 #define ORD_PATH_BYTES_MAX 500
-/* Names and numbers that the items may hold in all, for each item of the limit: a list of 50,000 names in a body costs
- * as much as 50,000 items. */
-#define ORD_WORK_PER_ITEM 16
+#define ORD_RESULT_MAX 256 /* and values in the list of a slot */
+/* What the items may hold in all, in names and numbers (long ones count more), for each item of the limit: a list of a
+ * hundred names in a body that is written out costs as much as a few items. */
+#define ORD_WORK_PER_ITEM 32
 
 typedef enum { ORD_BOUND_VALUE, ORD_BOUND_UNKNOWN, ORD_BOUND_INDEX, ORD_BOUND_INT } ord_bound_kind;
 
@@ -65,6 +66,8 @@ typedef struct ord_builder {
   ord_names told;
   ord_scope *scope;
   ord_text path, calls; /* of the scope */
+  /* An item failed so that nobody knows what it binds: a name that is not found may be one of its. */
+  bool has_lost_names, has_lost_numbers;
   uint32_t block_limit; /* blocks of lower numbers may be called here */
   uint32_t call_depth, item_count;
   uint64_t work;
@@ -72,6 +75,7 @@ typedef struct ord_builder {
   uint32_t weight_capacity, cache_capacity;
   ord_names weight_of_name, cache_of_name; /* ord_member */
   ord_names use_of_place;
+  ord_names unknown_numbers; /* names in expressions that are none: what is said about them */
   bool *dim_is_used, *weight_is_used, *cache_is_used, *block_is_used;
   ord_expression_scope fixed, any; /* over dims, indices and int parameters; results live in the graph */
   uint32_t lengths_value;          /* of the input with fill: lengths; ORD_NONE: none */

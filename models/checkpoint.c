@@ -22,6 +22,11 @@ typedef struct ordered_weight {
   uint64_t count; /* numbers */
 } ordered_weight;
 
+typedef struct named_weight {
+  const char *name;
+  uint32_t weight;
+} named_weight;
+
 typedef struct checkpoint_reader {
   ord_weight_file *file;
   const ord_weight_disk *disk;
@@ -60,43 +65,53 @@ static bool read_header(checkpoint_reader *reader) {
   return true;
 }
 
-static int compare_weight_names(const void *a, const void *b) {
-  return strcmp((*(const ord_graph_weight *const *)a)->name, (*(const ord_graph_weight *const *)b)->name);
+static int compare_names(const void *a, const void *b) {
+  return strcmp(((const named_weight *)a)->name, ((const named_weight *)b)->name);
 }
 
-static int compare_name(const void *name, const void *entry) {
-  return strcmp(name, (*(const ord_graph_weight *const *)entry)->name);
-}
-
-static bool count_numbers(const ord_graph_weight *weight, uint64_t *out) {
-  size_t count;
-  if (!ord_tensor_bytes(ORD_BOOL, weight->stored_rank, weight->stored_dim, &count)) return false; /* a byte each */
-  *out = count;
+bool ord_checkpoint_order(const ord_description *description, const ord_graph *graph, ord_arena *arena,
+                          uint32_t **out_weight, uint32_t *out_count, ord_error *err) {
+  const char *const *name = NULL;
+  const uint32_t count = description ? ord_description_order(description, &name) : 0;
+  *out_count = 0;
+  if (!count || !graph)
+    return ord_fail(err, ORD_INVALID,
+                    "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
+  named_weight *by_name = ord_arena_take(arena, graph->weight_count, sizeof *by_name);
+  *out_weight = ord_arena_take(arena, count, sizeof **out_weight);
+  if (!by_name || !*out_weight) return ord_fail_memory(err, "reading checkpoint.order");
+  for (uint32_t w = 0; w < graph->weight_count; w++)
+    by_name[w] = (named_weight){.name = graph->weight[w].name, .weight = w};
+  qsort(by_name, graph->weight_count, sizeof *by_name, compare_names);
+  for (uint32_t i = 0; i < count; i++) {
+    const named_weight wanted = {.name = name[i]};
+    const named_weight *found = bsearch(&wanted, by_name, graph->weight_count, sizeof *by_name, compare_names);
+    if (!found)
+      return ord_fail(err, ORD_INVALID, "checkpoint.order names '%s'; wanted weights of the model only", name[i]);
+    (*out_weight)[i] = found->weight;
+  }
+  *out_count = count;
   return true;
 }
 
-/* Finds the weights of the order in the graph and adds up their numbers. */
-static bool resolve_order(checkpoint_reader *reader, const ord_graph *graph, const char *const *name, uint32_t count) {
-  const ord_graph_weight **by_name = ord_arena_take(&reader->file->arena, graph->weight_count, sizeof *by_name);
-  reader->ordered = ord_arena_take(&reader->file->arena, count, sizeof *reader->ordered);
-  if (!by_name || !reader->ordered) return ord_fail_memory(reader->err, "reading checkpoint.order");
-  for (uint32_t i = 0; i < graph->weight_count; i++) by_name[i] = &graph->weight[i];
-  if (graph->weight_count) qsort(by_name, graph->weight_count, sizeof *by_name, compare_weight_names);
-  for (uint32_t i = 0; i < count; i++) {
-    const ord_graph_weight *const *found =
-        graph->weight_count ? bsearch(name[i], by_name, graph->weight_count, sizeof *by_name, compare_name) : NULL;
-    if (!found)
-      return ord_fail(reader->err, ORD_INVALID, "%s: checkpoint.order names '%s'; wanted weights of the model only",
-                      reader->disk->path, name[i]);
-    ordered_weight *entry = &reader->ordered[i];
-    entry->weight = *found;
-    size_t sum;
-    if (!count_numbers(entry->weight, &entry->count) || !ord_size_add(reader->sum, entry->count, &sum))
+/* Adds up the numbers of the weights in the order. */
+static bool resolve_order(checkpoint_reader *reader, const ord_description *description, const ord_graph *graph) {
+  uint32_t *order = NULL;
+  ord_arena *arena = &reader->file->arena;
+  if (!ord_checkpoint_order(description, graph, arena, &order, &reader->ordered_count, reader->err))
+    return ord_fail_prefix(reader->err, "%s", reader->disk->path);
+  reader->ordered = ord_arena_take(arena, reader->ordered_count, sizeof *reader->ordered);
+  if (!reader->ordered) return ord_fail_memory(reader->err, "reading checkpoint.order");
+  for (uint32_t i = 0; i < reader->ordered_count; i++) {
+    const ord_graph_weight *weight = &graph->weight[order[i]];
+    size_t count, sum;
+    if (!ord_tensor_bytes(ORD_BOOL, weight->stored_rank, weight->stored_dim, &count) || /* one byte a number */
+        !ord_size_add(reader->sum, count, &sum))
       return ord_fail(reader->err, ORD_INVALID, "%s: weight '%s' is too large for any file", reader->disk->path,
-                      name[i]);
+                      weight->name);
+    reader->ordered[i] = (ordered_weight){.weight = weight, .count = count};
     reader->sum = sum;
   }
-  reader->ordered_count = count;
   return true;
 }
 
@@ -145,13 +160,7 @@ bool ord_checkpoint_open(ord_weight_file *file, const ord_description *descripti
   if (!ord_weight_file_add_disk(file, file->path, err)) return false;
   checkpoint_reader reader = {.file = file, .disk = &file->disk[0], .err = err};
   if (!read_header(&reader)) return false;
-  const char *const *name = NULL;
-  const uint32_t count = description ? ord_description_order(description, &name) : 0;
-  if (!count || !graph)
-    return ord_fail(err, ORD_INVALID,
-                    "%s: a checkpoint has numbers without names; wanted a model file with checkpoint.order%s",
-                    file->path, ord_weight_guess(reader.disk));
-  if (!resolve_order(&reader, graph, name, count)) return false;
+  if (!resolve_order(&reader, description, graph)) return false;
   if (reader.sum != (uint64_t)reader.declared) return fail_sum(&reader);
   char step[16];
   snprintf(step, sizeof step, "%d", reader.step);

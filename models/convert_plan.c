@@ -98,19 +98,19 @@ static bool map_weights(planner *make) {
   return done;
 }
 
-/* Does the file hold Adam moments? Those of all weights or of none. */
-static bool check_moments(const planner *make, bool *out_has) {
+/* The file holds the Adam moments of all weights or of none; then zeros are written. */
+static bool check_moments(const planner *make) {
   uint32_t found = 0;
   const char *lacking = NULL;
   for (uint32_t w = 0; w < make->graph->weight_count; w++) {
     const ord_file_tensor *weight = &make->file->tensor[make->tensor_of[w]];
     for (uint32_t part = 1; part < PART_COUNT; part++) {
       const uint32_t index = ord_weight_file_find_companion(make->file, make->tensor_of[w], part_suffix[part]);
-      const ord_file_tensor *moment = index == ORD_NONE ? NULL : &make->file->tensor[index];
-      if (!moment) {
+      if (index == ORD_NONE) {
         lacking = weight->name;
         continue;
       }
+      const ord_file_tensor *moment = &make->file->tensor[index];
       found++;
       if (moment->dtype != ORD_F32 || moment->rank != weight->rank ||
           memcmp(moment->dim, weight->dim, weight->rank * sizeof *weight->dim) != 0)
@@ -123,59 +123,39 @@ static bool check_moments(const planner *make, bool *out_has) {
     return ord_fail(make->err, ORD_INVALID,
                     "%s: tensor '%s' lacks its Adam moments, others have theirs; wanted all or none", make->file->path,
                     lacking);
-  *out_has = found > 0;
   return true;
 }
 
-/* The span of part `part` (0: the weight itself) of a weight in its own tensor; zeros where the file has no moments. */
-static bool add_weight_piece(const planner *make, uint32_t weight, uint32_t part) {
+/* Part `part` of a weight, in its place of the checkpoint. */
+static bool plan_ordered(const planner *make, uint32_t weight, uint32_t part) {
   const ord_graph_weight *wanted = &make->graph->weight[weight];
-  const uint32_t tensor = make->tensor_of[weight];
-  const uint32_t from = part ? ord_weight_file_find_companion(make->file, tensor, part_suffix[part]) : tensor;
-  if (from != ORD_NONE) return add_piece(make, from, ord_weight_span_make(make->file, from, wanted));
+  const ord_file_tensor *from = &make->file->tensor[make->tensor_of[weight]];
+  const uint32_t first_piece = make->plan->piece_count;
   size_t bytes;
+  if (!is_float(from->dtype))
+    return ord_fail(make->err, ORD_UNSUPPORTED,
+                    "%s: tensor '%s' is %s; a checkpoint holds F32 and takes F32, F16 and BF16", make->file->path,
+                    from->name, from->type_name);
   if (!ord_tensor_bytes(ORD_F32, wanted->stored_rank, wanted->stored_dim, &bytes))
     return ord_fail(make->err, ORD_INVALID, "weight '%s' is too large for any file", wanted->name);
-  return add_piece(make, ORD_NONE, (ord_weight_span){1, 0, bytes, bytes});
-}
-
-static uint32_t find_weight(const ord_graph *graph, const char *name) {
-  for (uint32_t w = 0; w < graph->weight_count; w++)
-    if (strcmp(graph->weight[w].name, name) == 0) return w;
-  return ORD_NONE;
+  const uint32_t tensor = make->tensor_of[weight];
+  const uint32_t source = part ? ord_weight_file_find_companion(make->file, tensor, part_suffix[part]) : tensor;
+  const ord_weight_span span =
+      source == ORD_NONE ? (ord_weight_span){1, 0, bytes, bytes} : ord_weight_span_make(make->file, source, wanted);
+  return add_piece(make, source, span) &&
+         add_tensor(make, ord_arena_format(&make->plan->arena, "%s%s", wanted->name, part_suffix[part]),
+                    ord_safetensors_type(ORD_F32), ORD_F32, wanted->stored_rank, wanted->stored_dim, bytes,
+                    first_piece);
 }
 
 static bool plan_checkpoint(planner *make) {
-  const char *const *order = NULL;
-  const uint32_t count = ord_description_order(make->description, &order);
-  bool has_moments; /* where they are not, zeros are written */
-  if (!count)
-    return ord_fail(make->err, ORD_INVALID,
-                    "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
-  if (!map_weights(make) || !check_moments(make, &has_moments)) return false;
-  for (uint32_t part = 0; part < PART_COUNT; part++) {
-    for (uint32_t i = 0; i < count; i++) {
-      const uint32_t weight = find_weight(make->graph, order[i]);
-      if (weight == ORD_NONE)
-        return ord_fail(make->err, ORD_INVALID, "checkpoint.order names '%s'; wanted weights of the model only",
-                        order[i]);
-      const ord_graph_weight *wanted = &make->graph->weight[weight];
-      const ord_file_tensor *from = &make->file->tensor[make->tensor_of[weight]];
-      if (!is_float(from->dtype))
-        return ord_fail(make->err, ORD_UNSUPPORTED,
-                        "%s: tensor '%s' is %s; a checkpoint holds F32 and takes F32, F16 and BF16", make->file->path,
-                        from->name, from->type_name);
-      size_t bytes;
-      if (!ord_tensor_bytes(ORD_F32, wanted->stored_rank, wanted->stored_dim, &bytes))
-        return ord_fail(make->err, ORD_INVALID, "weight '%s' is too large for any file", wanted->name);
-      const uint32_t first_piece = make->plan->piece_count;
-      if (!add_weight_piece(make, weight, part) ||
-          !add_tensor(make, ord_arena_format(&make->plan->arena, "%s%s", wanted->name, part_suffix[part]),
-                      ord_safetensors_type(ORD_F32), ORD_F32, wanted->stored_rank, wanted->stored_dim, bytes,
-                      first_piece))
-        return false;
-    }
-  }
+  uint32_t *order = NULL, count;
+  if (!ord_checkpoint_order(make->description, make->graph, &make->plan->arena, &order, &count, make->err) ||
+      !map_weights(make) || !check_moments(make))
+    return false;
+  for (uint32_t part = 0; part < PART_COUNT; part++)
+    for (uint32_t i = 0; i < count; i++)
+      if (!plan_ordered(make, order[i], part)) return false;
   return true;
 }
 
@@ -271,9 +251,8 @@ bool ord_convert_plan_make(const ord_weight_file *file, const ord_description *d
   if (options->dtype && (!is_float(options->dtype) || (to_checkpoint && options->dtype != ORD_F32)))
     return ord_fail(err, ORD_INVALID, "found type %s; wanted %s", ord_dtype_name(options->dtype),
                     to_checkpoint ? "f32, the type of a checkpoint" : "f32, f16 or bf16");
-  if (to_checkpoint && (!description || !graph))
-    return ord_fail(err, ORD_INVALID,
-                    "a checkpoint has numbers without names; wanted a model file with checkpoint.order");
   if (to_checkpoint) return plan_checkpoint(&make);
-  return file->kind == ORD_WEIGHTS_CHECKPOINT ? plan_named(&make) : plan_all(&make);
+  if (file->kind != ORD_WEIGHTS_CHECKPOINT) return plan_all(&make);
+  return graph ? plan_named(&make)
+               : ord_fail(err, ORD_INVALID, "%s: a checkpoint has no names; wanted a model", file->path);
 }

@@ -109,6 +109,7 @@ static void read_parts(ord_reader *reader, const ord_yaml_node *root) {
   const ord_yaml_node *name = ord_yaml_find(root, "name");
   if (name) read_name(reader, name);
   ord_description_read_sizes(reader, ord_yaml_find(root, "sizes"), ord_yaml_find(root, "dims"));
+  reader->description->has_lost_names = !ord_yaml_find(root, "inputs");
   for (uint32_t i = 0; i < PART_COUNT; i++) {
     const ord_yaml_node *node = part[i].read ? ord_yaml_find(root, part[i].key.name) : NULL;
     if (node) part[i].read(reader, node);
@@ -116,7 +117,8 @@ static void read_parts(ord_reader *reader, const ord_yaml_node *root) {
   check_names_of_inputs(reader);
   ord_description_write_dims(reader);
   /* The faults of the graph are told together with those of the other parts. */
-  if (reader->teller.list->error_count) ord_graph_check(reader->description, reader->teller.list);
+  if (reader->teller.list->error_count && !reader->is_hopeless)
+    ord_graph_check(reader->description, reader->teller.list);
 }
 
 static void read_text(ord_description *description, const char *text, size_t bytes,

@@ -19,7 +19,10 @@ static bool check_dim_name(ord_reader *reader, const ord_yaml_node *key) {
 
 static void add_dim(ord_reader *reader, const ord_yaml_node *key) {
   ord_description *description = reader->description;
-  if (!check_dim_name(reader, key)) return;
+  if (!check_dim_name(reader, key)) {
+    description->has_lost_dims = true;
+    return;
+  }
   ord_dim *dim = &description->dim[description->dim_count];
   *dim = (ord_dim){.name = key->text, .key = key, .number = description->dim_count};
   if (!ord_names_put(&description->dim_of_name, &description->arena, dim->name, dim)) {
@@ -158,16 +161,29 @@ static void add_dims(ord_reader *reader, const ord_yaml_node *row, const ord_yam
   }
 }
 
-/* What the rows that were not chosen say: words and names, for their numbers are those of another model. */
+/* The dims have the numbers of the chosen row: what another row makes of them is not known. */
+typedef struct other_row_scope {
+  const ord_expression_scope *dims;
+  bool is_open;
+} other_row_scope;
+
+static bool find_in_other_row(void *context, const char *name, ord_size *out, ord_fault *fault) {
+  other_row_scope *scope = context;
+  scope->is_open = true;
+  return scope->dims->find(scope->dims->context, name, out, fault);
+}
+
 static void check_other_row(ord_reader *reader, const ord_yaml_node *row) {
-  ord_expression_scope dry = reader->fixed;
-  dry.is_dry = true;
+  other_row_scope context = {&reader->fixed, false};
+  ord_expression_scope scope = reader->fixed;
+  scope.find = find_in_other_row;
+  scope.context = &context;
+  scope.is_open = &context.is_open;
   for (const ord_yaml_node *key = row->first; key; key = key->next) {
     const ord_yaml_node *value = key->value;
     if (value->kind != ORD_YAML_SCALAR || value->is_nothing) continue;
-    const bool is_plain = strspn(value->text, "0123456789") == value->bytes;
     ord_size size;
-    (void)ord_field_size(&reader->teller, is_plain ? &reader->fixed : &dry, value, key->text, 1, &size);
+    (void)ord_field_size(&reader->teller, &scope, value, key->text, 1, &size);
   }
 }
 
@@ -202,6 +218,7 @@ void ord_description_read_sizes(ord_reader *reader, const ord_yaml_node *sizes, 
   }
   /* Without a choice the names of the first row are known and their values are not, so that the rest can be read. */
   const ord_yaml_node *first = as_map(sizes) && sizes->first ? as_map(sizes->first->value) : NULL;
+  description->has_lost_dims = (dims && !as_map(dims)) || (sizes && !first && !chosen);
   add_dims(reader, chosen ? chosen : first, as_map(dims));
   for (uint32_t i = 0; i < description->dim_count && !chosen && first; i++)
     description->dim[i].is_set = ord_yaml_find(first, description->dim[i].name) != NULL;
@@ -241,6 +258,10 @@ bool ord_dim_find(const ord_description *description, const char *name, ord_size
     *out = dim->size;
     fault->is_silent = !dim->is_known;
     return dim->is_known;
+  }
+  if (description->has_lost_dims) {
+    fault->is_silent = true;
+    return false;
   }
   const char *candidate[100];
   uint32_t count = 0;

@@ -62,6 +62,9 @@ struct ord_description {
   int64_t context; /* 0: as the file says */
   const char *name, *full_name, *about;
 
+  /* A part failed so that nobody knows which names it gives: what is not found may be one of them, and is not told. */
+  bool has_lost_dims, has_lost_names;
+
   ord_dim *dim; /* those of the size first */
   uint32_t dim_count;
   ord_names dim_of_name;
@@ -94,6 +97,7 @@ typedef struct ord_reader {
   const ord_description_options *options;
   ord_teller teller;
   ord_expression_scope fixed, any; /* over the dims; `any` allows run-time dims */
+  bool is_hopeless;                /* a limit was passed: the graph is not looked at */
 } ord_reader;
 
 /* Each reads one part and tells its faults; parts that others build upon come first. */

@@ -186,8 +186,10 @@ static void check_run_dims(ord_reader *reader) {
 
 void ord_description_read_inputs(ord_reader *reader, const ord_yaml_node *inputs) {
   ord_description *description = reader->description;
+  description->has_lost_names = true;
   if (!ord_field_is_map(&reader->teller, inputs, "inputs", "a mapping of names to {dtype: .., shape: [..]}")) return;
   if (!inputs->count) ord_tell(&reader->teller, inputs, "inputs: found none; wanted at least one");
+  description->has_lost_names = !inputs->count;
   description->input = ord_reader_take(reader, inputs->count, sizeof *description->input);
   if (!description->input) return;
   for (const ord_yaml_node *key = inputs->first; key; key = key->next) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * weights and caches: their keys as families, and what is said about a member of one, worked out once its numbers are
- * known. While reading, families are checked dry, so that a fault shows even if no op uses them.
+ * known. While reading, families are checked with open numbers, so that a fault shows even if no op uses them.
  */
 #include <string.h>
 
@@ -92,7 +92,7 @@ static bool read_slice(ord_teller *teller, const ord_expression_scope *scope, co
   const bool has_axis = ord_field_whole(teller, scope, axis_node, "axis", 0, &axis);
   const bool has_start =
       ord_field_whole(teller, scope, ord_yaml_find(slice, "start"), "start", 0, &weight->slice_start);
-  if (has_axis && !scope->is_dry && axis >= weight->stored_rank) {
+  if (has_axis && axis >= weight->stored_rank) {
     ord_tell(teller, axis_node, "axis: found %lld; the weight has %u axes; wanted 0 to %u", (long long)axis,
              weight->stored_rank, weight->stored_rank - 1);
     return false;
@@ -170,15 +170,20 @@ bool ord_cache_resolve(ord_teller *teller, const ord_expression_scope *scope, co
 /* ---- the parts ------------------------------------------------------------------------------------------------ */
 
 /* Over the dims, and over the holes of a family, whose numbers are not known yet. */
-typedef struct dry_scope {
+typedef struct family_scope {
   const ord_expression_scope *dims;
   const ord_family *family;
-} dry_scope;
+  bool is_open;
+} family_scope;
 
-static bool find_dry(void *context, const char *name, ord_size *out, ord_fault *fault) {
-  const dry_scope *scope = context;
-  for (uint32_t i = 0; i < scope->family->hole_count; i++)
-    if (strcmp(scope->family->hole[i], name) == 0) return ord_size_constant(scope->dims->arena, 1, out) == ORD_SIZE_OK;
+static bool find_in_family(void *context, const char *name, ord_size *out, ord_fault *fault) {
+  family_scope *scope = context;
+  for (uint32_t i = 0; i < scope->family->hole_count; i++) {
+    if (strcmp(scope->family->hole[i], name) != 0) continue;
+    scope->is_open = true;
+    fault->out_of_memory = ord_size_constant(scope->dims->arena, 1, out) != ORD_SIZE_OK;
+    return !fault->out_of_memory;
+  }
   return scope->dims->find(scope->dims->context, name, out, fault);
 }
 
@@ -207,16 +212,25 @@ static void read_families(ord_reader *reader, const ord_yaml_node *map, const ch
   if (!families->item) return;
   for (const ord_yaml_node *key = map->first; key; key = key->next) {
     ord_family *family = &families->item[families->count];
-    if (!read_key(reader, key, what, family)) continue;
+    if (!read_key(reader, key, what, family)) {
+      reader->description->has_lost_names = true;
+      continue;
+    }
     family->number = families->count++;
-    dry_scope context = {&reader->fixed, family};
+    family_scope context = {&reader->fixed, family, false};
     ord_expression_scope scope = reader->fixed;
-    scope.find = find_dry;
+    scope.find = find_in_family;
     scope.context = &context;
-    scope.is_dry = family->hole_count > 0;
+    scope.is_open = &context.is_open;
     family->is_known = check(reader, family, &scope);
   }
-  if (!ord_families_index(families, &reader->description->arena)) (void)ord_tell_memory(&reader->teller);
+  const ord_family *crowded;
+  if (!ord_families_index(families, &reader->description->arena, &crowded)) (void)ord_tell_memory(&reader->teller);
+  if (!crowded) return;
+  ord_tell(&reader->teller, crowded->key, "more than %d keys like '%s' differ in a number only; wanted a second <..>",
+           ORD_FAMILY_MAX, crowded->name);
+  /* What is looked for in them would take long: the graph is not built. */
+  reader->is_hopeless = true;
 }
 
 static bool check_weight(ord_reader *reader, const ord_family *family, const ord_expression_scope *scope) {
@@ -230,11 +244,17 @@ static bool check_cache(ord_reader *reader, const ord_family *family, const ord_
 }
 
 void ord_description_read_weights(ord_reader *reader, const ord_yaml_node *weights) {
-  if (!ord_field_is_map(&reader->teller, weights, "weights", "a mapping of names to {shape: [..]}")) return;
+  if (!ord_field_is_map(&reader->teller, weights, "weights", "a mapping of names to {shape: [..]}")) {
+    reader->description->has_lost_names = true;
+    return;
+  }
   read_families(reader, weights, "a weight", &reader->description->weights, check_weight);
 }
 
 void ord_description_read_caches(ord_reader *reader, const ord_yaml_node *caches) {
-  if (!ord_field_is_map(&reader->teller, caches, "caches", "a mapping of names to {length: ..}")) return;
+  if (!ord_field_is_map(&reader->teller, caches, "caches", "a mapping of names to {length: ..}")) {
+    reader->description->has_lost_names = true;
+    return;
+  }
   read_families(reader, caches, "a cache", &reader->description->caches, check_cache);
 }

@@ -44,7 +44,7 @@ static bool check_step(expression_reader *reader, ord_size_status status, const 
                        ord_size left, ord_size right, ord_size *out) {
   if (status == ORD_SIZE_OK) return true;
   if (status == ORD_SIZE_NO_MEMORY) return fail_memory(reader);
-  if (reader->scope->is_dry)
+  if (reader->scope->is_open && *reader->scope->is_open)
     return ord_size_constant(reader->scope->arena, 1, out) == ORD_SIZE_OK || fail_memory(reader);
   const size_t at = offset_of(reader, sign);
   const int found = shown((size_t)(reader->at - begin));
@@ -187,6 +187,7 @@ bool ord_expression_evaluate(const ord_expression_scope *scope, const char *text
   expression_reader reader = {.scope = scope, .text = text, .at = text, .fault = fault};
   *fault = (ord_fault){.offset = 0};
   *out = (ord_size){NULL, 0};
+  if (scope->is_open) *scope->is_open = false;
   if (!read_sum(&reader, out)) return false;
   if (!peek(&reader)) return true;
   return ord_fault_set(fault, offset_of(&reader, reader.at),

@@ -19,7 +19,9 @@ typedef struct ord_expression_scope {
   void *context;
   ord_arena *arena; /* of the result */
   bool allows_run;  /* run-time dims may stand in it */
-  bool is_dry;      /* look at words and names only: what the numbers come to is not known yet */
+  /* Not NULL: `find` sets it where a name has no value yet (and gives any); then what the numbers come to is not
+   * looked at. */
+  bool *is_open;
 } ord_expression_scope;
 
 ORD_MUST_CHECK bool ord_expression_evaluate(const ord_expression_scope *scope, const char *text, ord_size *out,

@@ -11,17 +11,33 @@
 /* Beyond so many keys nobody looks for what a key may have meant. */
 enum { CANDIDATE_MAX = 64, COMPARED_KEY_MAX = 100 };
 
-/* True if this is the first time. Out of memory counts as told: the check fails anyway. */
-static bool remember(ord_teller *teller, char *key) {
-  if (!key) return ord_tell_memory(teller);
-  if (ord_names_find(teller->told, key)) return false;
-  return ord_names_put(teller->told, teller->arena, key, key) || ord_tell_memory(teller);
+/* Is the key among those told? With `is_noted` it is from now on. Out of memory counts as told: the check fails anyway.
+ */
+static bool is_told(ord_teller *teller, bool is_noted, const char *format, ...) ORD_PRINTF(3, 4);
+static bool is_told(ord_teller *teller, bool is_noted, const char *format, ...) {
+  ord_text key = {0};
+  va_list arguments;
+  va_start(arguments, format);
+  ord_text_add_list(&key, format, arguments);
+  va_end(arguments);
+  bool was_told = key.failed || ord_names_find(teller->told, key.bytes);
+  if (!was_told && is_noted) {
+    char *copy = ord_arena_text_n(teller->arena, key.bytes, key.length);
+    was_told = !copy || !ord_names_put(teller->told, teller->arena, copy, copy);
+    if (was_told) (void)ord_tell_memory(teller);
+  }
+  if (key.failed) (void)ord_tell_memory(teller);
+  ord_text_finish(&key);
+  return was_told;
+}
+
+bool ord_tell_is_new(ord_teller *teller, const ord_yaml_node *node) {
+  return !teller->told || !is_told(teller, false, "%u:%u/%s", node->line, node->column, teller->calls);
 }
 
 static bool is_new(ord_teller *teller, uint32_t line, uint32_t column, const char *text) {
-  if (!teller->told) return true;
-  return remember(teller, ord_arena_format(teller->arena, "%u:%u/%s", line, column, teller->calls)) &&
-         remember(teller, ord_arena_format(teller->arena, "%u:%u=%s", line, column, text));
+  return !teller->told || (!is_told(teller, true, "%u:%u/%s", line, column, teller->calls) &&
+                           !is_told(teller, true, "%u:%u=%s", line, column, text));
 }
 
 static void tell_list(ord_teller *teller, uint32_t line, uint32_t column, const char *format, va_list arguments) {
@@ -153,7 +169,7 @@ bool ord_field_size(ord_teller *teller, const ord_expression_scope *scope, const
     return false;
   }
   int64_t value;
-  if (scope->is_dry || !ord_size_is_constant(*out, &value) || value >= least) return true;
+  if ((scope->is_open && *scope->is_open) || !ord_size_is_constant(*out, &value) || value >= least) return true;
   ord_tell(teller, node, "%s: found %lld; wanted at least %lld", what, (long long)value, (long long)least);
   return false;
 }

@@ -24,6 +24,8 @@ void ord_tell_at(ord_teller *teller, uint32_t line, uint32_t column, const char 
 void ord_tell(ord_teller *teller, const ord_yaml_node *node, const char *format, ...) ORD_PRINTF(3, 4);
 /* A fault inside a scalar, at its offset. */
 void ord_tell_fault(ord_teller *teller, const ord_yaml_node *scalar, const ord_fault *fault);
+/* False if the fault of this node was told already, so that nobody needs to look for words. */
+bool ord_tell_is_new(ord_teller *teller, const ord_yaml_node *node);
 /* Notes that memory ran out. Returns false. */
 bool ord_tell_memory(ord_teller *teller);
 

@@ -35,19 +35,33 @@ static void add_line(ord_text *text, const char *line, size_t bytes, uint32_t co
   ord_text_add(text, "%s\n    %*s^\n", at < end ? "…" : "", (int)(column - skipped) - (skipped ? 0 : 1), "");
 }
 
-static void add_entry(ord_text *text, const ord_diagnostics *list, const ord_diagnostic *entry) {
+/* A line that was found, from which the next one is looked for: entries are sorted by line. */
+typedef struct line_cursor {
+  const char *at;
+  uint32_t line;
+} line_cursor;
+
+static const char *find_line(const ord_diagnostics *list, line_cursor *cursor, uint32_t line, size_t *out_bytes) {
+  const char *const end = list->source + list->source_bytes;
+  if (!cursor->at || cursor->line > line) *cursor = (line_cursor){list->source, 1};
+  const char *found = ord_yaml_line(cursor->at, (size_t)(end - cursor->at), line - cursor->line + 1, out_bytes);
+  if (found) *cursor = (line_cursor){found, line};
+  return found;
+}
+
+static void add_entry(ord_text *text, const ord_diagnostics *list, const ord_diagnostic *entry, line_cursor *cursor) {
   ord_text_add(text, "%s:", list->file);
   if (entry->line) ord_text_add(text, "%u:%u:", entry->line, entry->column);
   if (entry->warning) ord_text_add(text, " warning[%s]:", entry->warning);
   ord_text_add(text, " %s\n", entry->text);
   size_t bytes = 0;
-  const char *line =
-      entry->line && list->source ? ord_yaml_line(list->source, list->source_bytes, entry->line, &bytes) : NULL;
+  const char *line = entry->line && list->source ? find_line(list, cursor, entry->line, &bytes) : NULL;
   if (line) add_line(text, line, bytes, entry->column ? entry->column : 1);
 }
 
 void ord_diagnostics_print(const ord_diagnostics *list, ord_text *text) {
-  for (uint32_t i = 0; i < list->count; i++) add_entry(text, list, &list->entry[i]);
+  line_cursor cursor = {NULL, 1};
+  for (uint32_t i = 0; i < list->count; i++) add_entry(text, list, &list->entry[i], &cursor);
   if (list->error_count > ORD_DIAGNOSTIC_LIMIT)
     ord_text_add(text, "%s: and %u more error%s\n", list->file, list->error_count - ORD_DIAGNOSTIC_LIMIT,
                  list->error_count == ORD_DIAGNOSTIC_LIMIT + 1 ? "" : "s");

@@ -177,14 +177,21 @@ static void make_skeleton(const char *name, char *skeleton) {
   skeleton[length] = '\0';
 }
 
-bool ord_families_index(ord_families *families, ord_arena *arena) {
-  for (uint32_t i = families->count; i-- > 0;) {
-    ord_family *family = &families->item[i];
-    char skeleton[ORD_NAME_BYTES_MAX + 1];
-    make_skeleton(family->name, skeleton);
-    family->next = ord_names_find(&families->by_skeleton, skeleton);
-    const char *copy = ord_arena_text(arena, skeleton);
-    if (!copy || !ord_names_put(&families->by_skeleton, arena, copy, family)) return false;
+static bool index_family(ord_families *families, ord_arena *arena, ord_family *family) {
+  if (!family->hole_count) return ord_names_put(&families->by_name, arena, family->name, family);
+  char skeleton[ORD_NAME_BYTES_MAX + 1];
+  make_skeleton(family->name, skeleton);
+  family->next = ord_names_find(&families->by_skeleton, skeleton);
+  family->behind = family->next ? family->next->behind + 1 : 0;
+  const char *copy = ord_arena_text(arena, skeleton);
+  return copy && ord_names_put(&families->by_skeleton, arena, copy, family);
+}
+
+bool ord_families_index(ord_families *families, ord_arena *arena, const ord_family **out_crowded) {
+  *out_crowded = NULL;
+  for (uint32_t i = 0; i < families->count; i++) {
+    if (!index_family(families, arena, &families->item[i])) return false;
+    if (families->item[i].behind == ORD_FAMILY_MAX) *out_crowded = &families->item[i];
   }
   return true;
 }
@@ -193,7 +200,7 @@ const ord_family *ord_families_find(const ord_families *families, const char *na
                                     const ord_family **out_second) {
   char skeleton[ORD_NAME_BYTES_MAX + 1];
   make_skeleton(name, skeleton);
-  const ord_family *found = NULL;
+  const ord_family *found = ord_names_find(&families->by_name, name);
   *out_second = NULL;
   for (const ord_family *family = ord_names_find(&families->by_skeleton, skeleton); family; family = family->next) {
     int64_t other[ORD_HOLE_MAX];

@@ -11,6 +11,7 @@
 #include "models/yaml.h"
 
 #define ORD_HOLE_MAX 8
+#define ORD_FAMILY_MAX 256
 
 /* A key of weights or caches. */
 typedef struct ord_family ord_family;
@@ -22,12 +23,14 @@ struct ord_family {
   bool is_known;    /* false: a fault of it was told */
   uint32_t number;  /* its place among the keys */
   ord_family *next; /* of the same skeleton */
+  uint32_t behind;  /* how many stand behind `next` and it */
 };
 
 typedef struct ord_families {
   ord_family *item;
   uint32_t count, capacity;
-  ord_names by_skeleton; /* names with every number and hole replaced by '#': what may match stands together */
+  ord_names by_name;     /* those without holes */
+  ord_names by_skeleton; /* those with holes; every number and hole replaced by '#': what may match stands together */
 } ord_families;
 
 /* Letters, digits, '_', '.', '-' and <..>. */
@@ -40,9 +43,10 @@ ORD_MUST_CHECK bool ord_pattern_expand(const ord_expression_scope *scope, const 
 /* Does `name` belong to the family? value[i] receives the number in hole i. */
 bool ord_pattern_matches(const ord_family *family, const char *name, int64_t *value);
 
-/* Makes the table by skeleton once all keys are there. */
-ORD_MUST_CHECK bool ord_families_index(ord_families *families, ord_arena *arena);
-/* The first family that `name` belongs to, NULL if there is none; *out_second is another one, else NULL. */
+/* Makes the tables once all keys are there. *out_crowded is a family of whose skeleton there are more than
+ * ORD_FAMILY_MAX, which would make each look-up long; else NULL. */
+ORD_MUST_CHECK bool ord_families_index(ord_families *families, ord_arena *arena, const ord_family **out_crowded);
+/* A family that `name` belongs to, NULL if there is none; *out_second is another one, else NULL. */
 const ord_family *ord_families_find(const ord_families *families, const char *name, int64_t *value,
                                     const ord_family **out_second);
 

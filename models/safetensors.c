@@ -255,7 +255,7 @@ static bool check_layout(ord_weight_file *file, const ord_weight_disk *disk, uin
 bool ord_safetensors_add(ord_weight_file *file, const char *path, ord_error *err) {
   if (!ord_weight_file_add_disk(file, path, err)) return false;
   const ord_weight_disk *disk = &file->disk[file->disk_count - 1];
-  uint64_t header_bytes;
+  uint64_t header_bytes = 0;
   json_t *header = NULL;
   if (!check_prefix(disk, &header_bytes, err) || !read_header(disk, header_bytes, &header, err)) return false;
   const uint32_t first = file->tensor_count;

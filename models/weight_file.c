@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,8 +191,8 @@ static bool check_unchanged(const ord_weight_disk *disk, ord_error *err) {
   if (fstat(disk->descriptor, &status) != 0)
     return ord_fail(err, ORD_IO, "%s: cannot be examined: %s", disk->path, strerror(errno));
   if ((uint64_t)status.st_size < disk->bytes)
-    return ord_fail(err, ORD_IO, "%s: became shorter while it was in use; found %llu bytes; wanted %llu", disk->path,
-                    (unsigned long long)status.st_size, (unsigned long long)disk->bytes);
+    return ord_fail(err, ORD_IO, "%s: became shorter while it was in use; found %lld bytes; wanted %" PRIu64,
+                    disk->path, (long long)status.st_size, disk->bytes);
   if ((uint64_t)status.st_size != disk->bytes || status.st_mtim.tv_sec != disk->changed.tv_sec ||
       status.st_mtim.tv_nsec != disk->changed.tv_nsec)
     return ord_fail(err, ORD_IO, "%s: was written to while it was in use; wanted it unchanged", disk->path);
@@ -207,8 +208,9 @@ bool ord_weight_disk_read(const ord_weight_disk *disk, uint64_t offset, size_t b
     if (got < 0) return ord_fail(err, ORD_IO, "%s: cannot be read: %s", disk->path, strerror(errno));
     if (got == 0)
       return ord_fail(err, ORD_IO,
-                      "%s: became shorter while it was read; found its end at byte %llu; wanted %llu bytes", disk->path,
-                      (unsigned long long)(offset + done), (unsigned long long)disk->bytes);
+                      "%s: became shorter while it was read; found its end at byte %" PRIu64 "; wanted %" PRIu64
+                      " bytes",
+                      disk->path, offset + done, disk->bytes);
     done += (size_t)got;
   }
   return true;
@@ -218,9 +220,8 @@ bool ord_weight_file_read(const ord_weight_file *file, uint32_t tensor, uint64_t
                           ord_error *err) {
   const ord_file_tensor *from = &file->tensor[tensor];
   if (offset > from->bytes || bytes > from->bytes - offset)
-    return ord_fail(err, ORD_INTERNAL, "%s: tensor '%s': bytes %llu to %llu asked for; it has %llu", file->path,
-                    from->name, (unsigned long long)offset, (unsigned long long)(offset + bytes),
-                    (unsigned long long)from->bytes);
+    return ord_fail(err, ORD_INTERNAL, "%s: tensor '%s': %zu bytes from byte %" PRIu64 " on asked for; it has %" PRIu64,
+                    file->path, from->name, bytes, offset, from->bytes);
   return ord_weight_disk_read(&file->disk[from->file], from->offset + offset, bytes, into, err) ||
          ord_fail_prefix(err, "tensor '%s'", from->name);
 }

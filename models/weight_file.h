@@ -83,9 +83,11 @@ ORD_MUST_CHECK bool ord_weight_file_source(ord_weight_file *file, const ord_desc
  * 1 + 0.02 * normal for rank 1); the same numbers for the same seed, name and place on every machine. */
 ORD_MUST_CHECK bool ord_random_source(const ord_graph *graph, uint64_t seed, ord_weight_source *out, ord_error *err);
 
-/* convert.c: writes all tensors (or the graph's weights under their file names) as safetensors or as a checkpoint.
- * The file is whole or absent: written beside, synced, renamed. dtype 0: as they are. A checkpoint source keeps its
- * Adam moments (tensors NAME.adam_m, NAME.adam_v) and step (metadata), and gets them back when written as one. */
+/* convert.c: writes all tensors as safetensors, or the graph's weights in their order as a checkpoint; from a
+ * checkpoint, the graph's weights under their file names. The file is whole or absent: written beside, synced, renamed.
+ * dtype 0: as they are. A checkpoint source keeps its Adam moments (tensors NAME.adam_m, NAME.adam_v, always f32) and
+ * step (metadata), and gets them back when written as one. Only where neither file is a checkpoint, description and
+ * graph may be NULL. */
 typedef struct ord_convert_options {
   ord_weight_file_kind kind;
   ord_dtype dtype; /* ORD_F32, ORD_F16, ORD_BF16 or 0 */

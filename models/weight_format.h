@@ -51,6 +51,10 @@ ORD_MUST_CHECK bool ord_safetensors_index_open(ord_weight_file *file, const ord_
 ORD_MUST_CHECK bool ord_checkpoint_open(ord_weight_file *file, const ord_description *description,
                                         const ord_graph *graph, ord_error *err);
 
+/* The weights of the graph in the order of checkpoint.order; *out_weight belongs to `arena`. */
+ORD_MUST_CHECK bool ord_checkpoint_order(const ord_description *description, const ord_graph *graph, ord_arena *arena,
+                                         uint32_t **out_weight, uint32_t *out_count, ord_error *err);
+
 /* Opens one safetensors file and appends it with its tensors; a single file and each shard come through here. */
 ORD_MUST_CHECK bool ord_safetensors_add(ord_weight_file *file, const char *path, ord_error *err);
 /* How safetensors writes a type; NULL for one that it does not have. */

@@ -20,6 +20,7 @@ typedef struct text_place {
 typedef struct syntax_words {
   const char *problem; /* how libyaml's sentence begins */
   const char *what, *wanted;
+  bool tells_begin;                           /* where the thing began helps to find the fault */
   enum { AT_STOP, AT_BEGIN, AT_LINE } points; /* where libyaml stopped, where the thing began, the line's first word */
 } syntax_words;
 
@@ -130,7 +131,7 @@ static void tell_by_table(const text_place *stop, const text_place *begin, const
     ord_text_add(&found, "%.*s", shown_bytes(place->at, place->end), place->at);
   else
     ord_text_add(&found, "the end of the line");
-  if (begin->line != place->line) ord_text_add(&where, " (it begins at line %u)", begin->line);
+  if (row->tells_begin && begin->line != place->line) ord_text_add(&where, " (it begins at line %u)", begin->line);
   if (found.failed || where.failed)
     list->out_of_memory = true;
   else
@@ -152,24 +153,26 @@ void ord_yaml_tell_syntax(const char *text, size_t bytes, const ord_yaml_stop *s
 
 /* Of two rows with the same problem the second is for a place that is not the first word of its line. */
 static const syntax_words words[] = {
-    {"found character that cannot start any token", "a text cannot begin like this", "it in quotes", AT_STOP},
-    {"could not find expected ':'", "a line is neither 'key: value' nor an item", "':' behind a key", AT_BEGIN},
+    {"found character that cannot start any token", "a text cannot begin like this", "it in quotes", false, AT_STOP},
+    {"could not find expected ':'", "a line is neither 'key: value' nor an item", "':' behind a key", false, AT_BEGIN},
     {"mapping values are not allowed", "a key stands deeper than the line above allows",
-     "it in the column of its neighbours", AT_LINE},
-    {"did not find expected key", "the indentation fits no line above", "a key in the column of its neighbours",
+     "it in the column of its neighbours", false, AT_LINE},
+    {"did not find expected key", "the indentation fits no line above", "a key in the column of its neighbours", true,
      AT_STOP},
-    {"did not find expected key", "the value has ended", "the end of the line", AT_STOP},
+    {"did not find expected key", "the value has ended", "the end of the line", false, AT_STOP},
     {"did not find expected '-' indicator", "the indentation fits no line above", "'-' in the column of its neighbours",
+     true, AT_STOP},
+    {"did not find expected '-' indicator", "the value has ended", "the end of the line", false, AT_STOP},
+    {"did not find expected ',' or ']'", "a list is not closed", "',' or ']'", true, AT_STOP},
+    {"did not find expected ',' or '}'", "a mapping is not closed", "',' or '}'", true, AT_STOP},
+    {"did not find expected node content", "a value is missing", "a value", false, AT_STOP},
+    {"did not find expected <document start>", "the document has ended", "the end of the file", false, AT_STOP},
+    {"found unexpected end of stream", "a quote is not closed", "a closing quote", false, AT_BEGIN},
+    {"found unexpected document indicator", "a quote is not closed", "a closing quote", false, AT_BEGIN},
+    {"found unknown escape character", "an escape that YAML does not know", "one such as \\n, \\\" or \\\\", false,
      AT_STOP},
-    {"did not find expected '-' indicator", "the value has ended", "the end of the line", AT_STOP},
-    {"did not find expected ',' or ']'", "a list is not closed", "',' or ']'", AT_STOP},
-    {"did not find expected ',' or '}'", "a mapping is not closed", "',' or '}'", AT_STOP},
-    {"did not find expected node content", "a value is missing", "a value", AT_STOP},
-    {"did not find expected <document start>", "the document has ended", "the end of the file", AT_STOP},
-    {"found unexpected end of stream", "a quote is not closed", "a closing quote", AT_BEGIN},
-    {"found unexpected document indicator", "a quote is not closed", "a closing quote", AT_BEGIN},
-    {"found unknown escape character", "an escape that YAML does not know", "one such as \\n, \\\" or \\\\", AT_STOP},
-    {"block sequence entries are not allowed", "an item cannot stand here", "the list on a line of its own", AT_STOP},
-    {"mapping keys are not allowed", "a '?' cannot stand here", "a word and ':'", AT_STOP},
-    {NULL, "not valid YAML", "the YAML of the format", AT_STOP},
+    {"block sequence entries are not allowed", "an item cannot stand here", "the list on a line of its own", false,
+     AT_STOP},
+    {"mapping keys are not allowed", "a '?' cannot stand here", "a word and ':'", false, AT_STOP},
+    {NULL, "not valid YAML", "the YAML of the format", false, AT_STOP},
 };

@@ -28,7 +28,7 @@ static bool concat_infer(ord_infer *infer) {
   const ord_infer_operand *first = &infer->operand[0];
   uint32_t axis;
   if (!ord_infer_axis(infer, "axis", first->rank, &axis)) return false;
-  ord_size dim[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
   for (uint32_t other = 0; other < first->rank; other++) dim[other] = first->dim[other];
   for (uint32_t i = 1; i < infer->operand_count; i++) {
     const ord_infer_operand *next = &infer->operand[i];
@@ -44,7 +44,7 @@ static ord_status concat_launch(void *state, const ord_exec *exec, ord_plugin_er
   const ord_node *node = state;
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* joined */
   const int64_t axis = ord_reference_int(node, "axis", 0);
-  int64_t begin = 0, from[ORD_RANK_MAX], to[ORD_RANK_MAX];
+  int64_t begin = 0, from[ORD_RANK_MAX] = {0}, to[ORD_RANK_MAX] = {0};
   for (uint32_t which = 0; which < ord_node_output(node, 0); which++) {
     const ord_reference_tensor in = ord_reference_operand(node, exec, which); /* [..] */
     for (int64_t i = 0; i < ord_reference_count(&in); i++) {

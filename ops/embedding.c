@@ -14,7 +14,7 @@ static bool embedding_infer(ord_infer *infer) {
   if (in->rank == ORD_RANK_MAX)
     return ord_infer_fail(infer, "in", 0, "in %s has %u axes and the result one more; wanted at most %d", in->described,
                           in->rank, ORD_RANK_MAX);
-  ord_size dim[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
   for (uint32_t axis = 0; axis < in->rank; axis++) dim[axis] = in->dim[axis];
   dim[in->rank] = weight->dim[1];
   ord_infer_set_result(infer, 0, ORD_F32, in->rank + 1, dim);
@@ -27,7 +27,7 @@ static ord_status embedding_launch(void *state, const ord_exec *exec, ord_plugin
   const ord_reference_tensor in = ord_reference_slot(node, exec, "in");         /* [..] */
   const ord_reference_tensor weight = ord_reference_slot(node, exec, "weight"); /* [rows, d] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0);         /* [.., d] */
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, index);
     const int64_t row = (int64_t)ord_reference_read(&in, index);

@@ -14,7 +14,7 @@ static bool gather_infer(ord_infer *infer) {
   if (rank > ORD_RANK_MAX)
     return ord_infer_fail(infer, "index", 0, "in %s and index %s make %u axes; wanted at most %d", in->described,
                           index->described, rank, ORD_RANK_MAX);
-  ord_size dim[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
   for (uint32_t i = 0; i < rank; i++)
     dim[i] = i < axis ? in->dim[i] : i < axis + index->rank ? index->dim[i - axis] : in->dim[i - index->rank + 1];
   ord_infer_set_result(infer, 0, in->dtype, rank, dim);
@@ -28,7 +28,7 @@ static ord_status gather_launch(void *state, const ord_exec *exec, ord_plugin_er
   const ord_reference_tensor index = ord_reference_slot(node, exec, "index"); /* [..] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0);       /* [before.., index.., behind..] */
   const uint32_t axis = (uint32_t)ord_reference_int(node, "axis", 0);
-  int64_t from[ORD_RANK_MAX], to[ORD_RANK_MAX];
+  int64_t from[ORD_RANK_MAX] = {0}, to[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, to);
     for (uint32_t other = 0; other < axis; other++) from[other] = to[other];

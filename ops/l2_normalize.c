@@ -34,7 +34,7 @@ static ord_status l2_normalize_launch(void *state, const ord_exec *exec, ord_plu
   const int64_t axis = ord_reference_int(node, "axis", 0);
   const double eps = ord_reference_float(node, "eps", 0);
   const ord_reference_tensor slices = ord_reference_slices(&in, (uint32_t)axis);
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&slices); i++) {
     ord_reference_index(&slices, i, index);
     l2_normalize_slice(&in, &out, axis, eps, index);

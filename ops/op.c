@@ -12,18 +12,25 @@
 #include "ops/ops.def"
 #undef OP
 
-#define OP(name) &ord_op_##name,
-static const ord_op *const ops[] = {
+#define OP(name) +1
+enum {
+  OP_COUNT = 0
 #include "ops/ops.def"
 };
 #undef OP
 
-uint32_t ord_op_count(void) { return sizeof ops / sizeof *ops; }
+#define OP(name) &ord_op_##name,
+static const ord_op *const ops[OP_COUNT] = {
+#include "ops/ops.def"
+};
+#undef OP
 
-const ord_op *ord_op_get(uint32_t index) { return index < ord_op_count() ? ops[index] : NULL; }
+uint32_t ord_op_count(void) { return OP_COUNT; }
+
+const ord_op *ord_op_get(uint32_t index) { return index < OP_COUNT ? ops[index] : NULL; }
 
 const ord_op *ord_op_find(const char *name) {
-  for (uint32_t i = 0; i < ord_op_count(); i++)
+  for (uint32_t i = 0; i < OP_COUNT; i++)
     if (strcmp(ops[i]->name, name) == 0) return ops[i];
   return NULL;
 }

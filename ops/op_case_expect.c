@@ -84,7 +84,7 @@ static bool run_reference(ord_case_setup *setup, const ord_op *op, const ord_att
 
 static double largest_of(const ord_case_tensor *tensor, double largest) {
   const ord_reference_tensor view = ord_case_view(tensor);
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&view); i++) {
     ord_reference_index(&view, i, index);
     const double size = fabs(ord_reference_read(&view, index));

@@ -65,7 +65,7 @@ static void print_index(char *text, size_t bytes, const int64_t *index, uint32_t
 static bool compare(const ord_case_tensor *got, const ord_case_tensor *wanted, uint32_t which, tolerance allowed,
                     ord_case_result *result) {
   const ord_reference_tensor got_view = ord_case_view(got), wanted_view = ord_case_view(wanted);
-  int64_t index[ORD_RANK_MAX], wrong = 0;
+  int64_t index[ORD_RANK_MAX] = {0}, wrong = 0;
   const int64_t count = ord_reference_count(&got_view);
   for (int64_t i = 0; i < count; i++) {
     ord_reference_index(&got_view, i, index);
@@ -108,7 +108,7 @@ static int64_t row_limit(const ord_case_setup *setup, int64_t row, int64_t lengt
 static bool compare_state(const ord_case_setup *setup, const ord_case_tensor *got, const ord_case_tensor *wanted,
                           ord_case_result *result) {
   const ord_reference_tensor view = ord_case_view_whole(got), right = ord_case_view_whole(wanted);
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&view); i++) {
     ord_reference_index(&view, i, index);
     const bool is_running = index[0] < got->run[0];

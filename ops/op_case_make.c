@@ -41,7 +41,7 @@ static bool measure(const ord_case_setup *setup, ord_case_tensor *tensor, size_t
 
 /* Measures and gives a block. A tensor with gaps begins one element behind an aligned address, as a view may. */
 static bool give_memory(const ord_case_setup *setup, ord_case_tensor *tensor) {
-  size_t bytes;
+  size_t bytes = 0;
   if (!measure(setup, tensor, &bytes)) return false;
   const size_t offset = tensor->has_gaps ? ord_dtype_get(tensor->dtype)->block_bytes : 0;
   tensor->block_bytes = bytes + offset + 3 * ORD_CASE_MARGIN;
@@ -120,7 +120,7 @@ static void fill(const ord_case_setup *setup, uint32_t which) {
   const bool is_blocks = view.block_elements > 1;
   if (is_blocks) view.dim[view.rank - 1] /= view.block_elements;
   const uint64_t seed = seed_of(setup, which);
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&view); i++) {
     ord_reference_index(&view, i, index);
     const uint64_t random = mix(seed + (uint64_t)i);

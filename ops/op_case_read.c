@@ -20,7 +20,10 @@ bool ord_case_wrong(const ord_case_setup *setup, const char *format, ...) {
   return false;
 }
 
-bool ord_case_out_of_memory(const ord_case_setup *setup) { return ord_fail_memory(setup->err, "making a case"); }
+bool ord_case_out_of_memory(const ord_case_setup *setup) {
+  ord_fail_memory(setup->err, "making a case");
+  return false;
+}
 
 /* ---- pieces of text: each moves *at behind what it read -------------------------------------------------------- */
 
@@ -32,8 +35,8 @@ static bool take(const char **at, char wanted) {
 
 static bool read_name(ord_case_setup *setup, const char **at, const char **out) {
   const size_t length = strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  *out = length ? ord_arena_text_n(setup->arena, *at, length) : "";
   if (!length) return ord_case_wrong(setup, "found '%s'; wanted a name", *at);
-  *out = ord_arena_text_n(setup->arena, *at, length);
   *at += length;
   return *out || ord_case_out_of_memory(setup);
 }
@@ -182,7 +185,7 @@ static bool read_tensor(ord_case_setup *setup, const char **at, ord_case_tensor 
   }
   read_marks(at, tensor);
   if (take(at, ':')) {
-    const char *dtype;
+    const char *dtype = NULL;
     if (!read_name(setup, at, &dtype)) return false;
     tensor->dtype = ord_dtype_find(dtype);
     if (!tensor->dtype) return ord_case_wrong(setup, "'%s' is no type", dtype);
@@ -238,7 +241,7 @@ static bool read_align(ord_case_setup *setup, const char **at, ord_attr *attr) {
 }
 
 static bool read_bool(ord_case_setup *setup, const char **at, ord_attr *attr) {
-  const char *word;
+  const char *word = NULL;
   if (!read_name(setup, at, &word)) return false;
   attr->value.i = strcmp(word, "true") == 0;
   return attr->value.i || strcmp(word, "false") == 0 || ord_case_wrong(setup, "'%s'; wanted true or false", word);
@@ -317,7 +320,7 @@ static bool read_item(ord_case_setup *setup, const char **at) {
   if (setup->item_count == ORD_CASE_EPILOGUE_MAX) return ord_case_wrong(setup, "too many epilogue items");
   ord_case_item *item = &setup->item[setup->item_count];
   *item = (ord_case_item){.operand = {ORD_NONE, ORD_NONE}, .output = ORD_NONE};
-  const char *name;
+  const char *name = NULL;
   if (!read_name(setup, at, &name)) return false;
   item->op = ord_op_find(name);
   if (!item->op) return ord_case_wrong(setup, "'%s' is no op", name);
@@ -355,7 +358,7 @@ static bool read_results(ord_case_setup *setup, const char **at) {
 }
 
 static bool read_compute(ord_case_setup *setup, const char **at) {
-  const char *dtype;
+  const char *dtype = NULL;
   if (!read_name(setup, at, &dtype)) return false;
   setup->compute = ord_dtype_find(dtype);
   return setup->compute || ord_case_wrong(setup, "'%s' is no type", dtype);
@@ -385,7 +388,7 @@ static const struct {
              {"epilogue", read_epilogue}};
 
 static bool read_word(ord_case_setup *setup, const char **at) {
-  const char *name;
+  const char *name = NULL;
   if (!read_name(setup, at, &name)) return false;
   if (!take(at, '=')) return ord_case_wrong(setup, "found '%s'; wanted =", *at);
   for (size_t i = 0; i < sizeof extra / sizeof *extra; i++)

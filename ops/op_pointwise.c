@@ -46,7 +46,7 @@ static bool broadcast_axis(ord_size a, ord_size b, ord_size *out) {
 static bool infer_broadcast(ord_infer *infer, const ord_infer_operand *a, const ord_infer_operand *b) {
   const ord_infer_operand *longer = a->rank >= b->rank ? a : b, *shorter = longer == a ? b : a;
   const uint32_t lacking = longer->rank - shorter->rank;
-  ord_size dim[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
   for (uint32_t axis = 0; axis < longer->rank; axis++) {
     dim[axis] = longer->dim[axis];
     if (axis < lacking || broadcast_axis(longer->dim[axis], shorter->dim[axis - lacking], &dim[axis])) continue;

@@ -17,7 +17,7 @@ bool ord_pointwise_infer(ord_infer *infer);
 static inline ord_status ord_pointwise_launch(const ord_node *node, const ord_exec *exec, double (*apply)(double)) {
   const ord_reference_tensor in = ord_reference_slot(node, exec, "in"); /* [..] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* as in */
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, index);
     ord_reference_write(&out, index, apply(ord_reference_read(&in, index)));
@@ -33,7 +33,7 @@ bool ord_binary_infer(ord_infer *infer);
 static inline double ord_binary_read(const ord_reference_tensor *in, const int64_t *index, uint32_t rank,
                                      double number) {
   if (!in->data) return number;
-  int64_t at[ORD_RANK_MAX];
+  int64_t at[ORD_RANK_MAX] = {0};
   ord_reference_broadcast(in, index, rank, at);
   return ord_reference_read(in, at);
 }
@@ -44,7 +44,7 @@ static inline ord_status ord_binary_launch(const ord_node *node, const ord_exec 
   const ord_reference_tensor b = ord_reference_operand(node, exec, 1);  /* [..] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* broadcast of both */
   const double number = ord_reference_float(node, "number", 0);         /* stands for the absent operand */
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, index);
     ord_reference_write(

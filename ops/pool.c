@@ -24,7 +24,7 @@ static ord_status pool_launch(void *state, const ord_exec *exec, ord_plugin_erro
   const ord_reference_tensor lengths = ord_reference_slot(node, exec, "lengths"); /* [b] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0);           /* [b, d] */
   const bool is_mean = ord_reference_is(node, "kind", "mean"), is_last = ord_reference_is(node, "kind", "last");
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, index);
     int64_t valid = in.dim[1];

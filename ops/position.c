@@ -29,7 +29,7 @@ static ord_status position_launch(void *state, const ord_exec *exec, ord_plugin_
   const ord_reference_tensor weight = ord_reference_slot(node, exec, "weight");       /* [rows, d] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0);               /* [b, s, d] */
   const int64_t offset = ord_reference_int(node, "offset", 0);
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, index);
     const int64_t row = (int64_t)ord_reference_read(&positions, index) + offset;

@@ -179,11 +179,12 @@ static inline double ord_reference_read_block(uint32_t dtype, const char *block,
 /* The element as a number, the scale of an i8 weight applied. */
 static inline double ord_reference_read(const ord_reference_tensor *tensor, const int64_t *index) {
   if (tensor->block_elements > 1) {
-    int64_t block[ORD_RANK_MAX];
-    for (uint32_t axis = 0; axis < tensor->rank; axis++) block[axis] = index[axis];
-    block[tensor->rank - 1] /= tensor->block_elements;
+    const uint32_t last = tensor->rank - 1; /* blocks lie along the last axis, so there is one */
+    int64_t block[ORD_RANK_MAX] = {0};
+    for (uint32_t axis = 0; axis < last; axis++) block[axis] = index[axis];
+    block[last] = index[last] / tensor->block_elements;
     return ord_reference_read_block(tensor->dtype, ord_reference_at(tensor, block),
-                                    index[tensor->rank - 1] % tensor->block_elements);
+                                    index[last] % tensor->block_elements);
   }
   const char *at = ord_reference_at(tensor, index);
   union {

@@ -141,7 +141,7 @@ static ord_status reshape_launch(void *state, const ord_exec *exec, ord_plugin_e
   const ord_node *node = state;
   const ord_reference_tensor in = ord_reference_slot(node, exec, "in"); /* [..] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* shape */
-  int64_t from[ORD_RANK_MAX], to[ORD_RANK_MAX];
+  int64_t from[ORD_RANK_MAX] = {0}, to[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&in, i, from);
     ord_reference_index(&out, i, to);

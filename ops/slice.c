@@ -53,9 +53,9 @@ static bool slice_infer(ord_infer *infer) {
   if (!ord_infer_axis(infer, "axis", in->rank, &axis)) return false;
   const int64_t step = ord_infer_attr(infer, "step")->value.i;
   if (step < 1) return ord_infer_fail(infer, "step", 0, "step %lld is too small; wanted at least 1", (long long)step);
-  ord_size dim[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
   for (uint32_t other = 0; other < in->rank; other++) dim[other] = in->dim[other];
-  int64_t size, count;
+  int64_t size, count = 0;
   if (!ord_size_is_constant(in->dim[axis], &size)) {
     if (!slice_run_time(infer, in, axis, step, &dim[axis])) return false;
   } else if (!slice_fixed(infer, in, axis, size, step, &count) ||
@@ -84,7 +84,7 @@ static ord_status slice_launch(void *state, const ord_exec *exec, ord_plugin_err
   const int64_t axis = ord_reference_int(node, "axis", 0), step = ord_reference_int(node, "step", 1);
   int64_t start = ord_reference_int(node, "start", 0);
   if (start < 0) start += in.dim[axis];
-  int64_t from[ORD_RANK_MAX], to[ORD_RANK_MAX];
+  int64_t from[ORD_RANK_MAX] = {0}, to[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, to);
     memcpy(from, to, sizeof from);

@@ -36,7 +36,7 @@ static ord_status softmax_launch(void *state, const ord_exec *exec, ord_plugin_e
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* as in */
   const int64_t axis = ord_reference_int(node, "axis", 0);
   const ord_reference_tensor slices = ord_reference_slices(&in, (uint32_t)axis);
-  int64_t index[ORD_RANK_MAX];
+  int64_t index[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&slices); i++) {
     ord_reference_index(&slices, i, index);
     softmax_slice(&in, &out, axis, index);

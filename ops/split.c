@@ -46,7 +46,7 @@ static bool split_infer(ord_infer *infer) {
                           ord_infer_size_text(infer, in->dim[axis]));
   if (!split_sizes(infer, in, axis, size)) return false;
   const int64_t *sizes = ord_infer_attr(infer, "sizes")->value.ints;
-  ord_size dim[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
   for (uint32_t other = 0; other < in->rank; other++) dim[other] = in->dim[other];
   for (uint32_t i = 0; i < infer->result_count; i++) {
     if (!ord_infer_size(infer, ord_size_constant(infer->arena, sizes[i], &dim[axis]))) return false;
@@ -76,7 +76,7 @@ static ord_status split_launch(void *state, const ord_exec *exec, ord_plugin_err
   const ord_reference_tensor in = ord_reference_slot(node, exec, "in"); /* [..] */
   const int64_t axis = ord_reference_int(node, "axis", 0);
   const ord_attr *sizes = ord_node_attr(node, "sizes");
-  int64_t from[ORD_RANK_MAX], to[ORD_RANK_MAX];
+  int64_t from[ORD_RANK_MAX] = {0}, to[ORD_RANK_MAX] = {0};
   for (uint32_t part = 0; part < sizes->count; part++) {
     const ord_reference_tensor out = ord_reference_operand(node, exec, 1 + part); /* [..], absent if not asked for */
     if (!out.data) continue;

@@ -11,8 +11,8 @@ static bool transpose_infer(ord_infer *infer) {
   if (axes->count != in->rank)
     return ord_infer_fail(infer, "axes", 0, "axes names %u, in %s has %u; wanted each axis once", axes->count,
                           in->described, in->rank);
-  ord_size dim[ORD_RANK_MAX];
-  int64_t order[ORD_RANK_MAX];
+  ord_size dim[ORD_RANK_MAX] = {{0}};
+  int64_t order[ORD_RANK_MAX] = {0};
   bool is_taken[ORD_RANK_MAX] = {false};
   for (uint32_t i = 0; i < in->rank; i++) {
     const int64_t given = axes->value.ints[i];
@@ -44,7 +44,7 @@ static ord_status transpose_launch(void *state, const ord_exec *exec, ord_plugin
   const ord_reference_tensor in = ord_reference_slot(node, exec, "in"); /* [..] */
   const ord_reference_tensor out = ord_reference_output(node, exec, 0); /* axes reordered */
   const int64_t *axes = ord_node_attr(node, "axes")->value.ints;
-  int64_t from[ORD_RANK_MAX], to[ORD_RANK_MAX];
+  int64_t from[ORD_RANK_MAX] = {0}, to[ORD_RANK_MAX] = {0};
   for (int64_t i = 0; i < ord_reference_count(&out); i++) {
     ord_reference_index(&out, i, to);
     for (uint32_t axis = 0; axis < out.rank; axis++) from[axes[axis]] = to[axis];

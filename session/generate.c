@@ -75,32 +75,24 @@ static bool is_stop(const generation *run, int32_t id) {
 /* ---- one run ------------------------------------------------------------------------------------------------------ */
 
 /* Sets the [batch] input of this name to one number in every row. */
-static bool set_rows(ord_session *session, const char *name, const void *number, size_t bytes, ord_error *err) {
+static bool set_rows(ord_session *session, const char *name, const void *number, ord_error *err) {
   const uint32_t input = ord_graph_find_input(session->graph, name);
-  if (input == ORD_NONE) return ord_fail(err, ORD_INTERNAL, "the graph lost input '%s'", name);
-  const ord_value *value = &session->graph->value[session->graph->input[input].value];
-  int64_t rows = 1;
-  if (!ord_size_is_constant(value->dim[0], &rows)) rows = 1;
-  char *all = malloc((size_t)rows * bytes);
-  if (!all) return ord_fail_memory(err, "setting an input");
-  for (int64_t row = 0; row < rows; row++) memcpy(all + (size_t)row * bytes, number, bytes);
-  const bool done = ord_inputs_set(session, input, &rows, all, (size_t)rows * bytes, err);
-  free(all);
-  return done;
+  return input != ORD_NONE ? ord_inputs_set_all(session, input, number, err)
+                           : ord_fail(err, ORD_INTERNAL, "the graph lost input '%s'", name);
 }
 
 static bool set_sampling(ord_session *session, const ord_generate_options *options, ord_error *err) {
   const int64_t seed = (int64_t)options->seed;
-  return set_rows(session, "sample.temperature", &options->temperature, sizeof options->temperature, err) &&
-         set_rows(session, "sample.top_k", &options->top_k, sizeof options->top_k, err) &&
-         set_rows(session, "sample.top_p", &options->top_p, sizeof options->top_p, err) &&
-         set_rows(session, "sample.seed", &seed, sizeof seed, err);
+  return set_rows(session, "sample.temperature", &options->temperature, err) &&
+         set_rows(session, "sample.top_k", &options->top_k, err) &&
+         set_rows(session, "sample.top_p", &options->top_p, err) &&
+         set_rows(session, "sample.seed", &seed, err);
 }
 
 bool ord_generation_defaults(ord_session *session, ord_error *err) {
   static const ord_generate_options greedy = ORD_GENERATE_INIT;
   const int64_t counter = 0;
-  return set_sampling(session, &greedy, err) && set_rows(session, "sample.counter", &counter, sizeof counter, err);
+  return set_sampling(session, &greedy, err) && set_rows(session, "sample.counter", &counter, err);
 }
 
 /* Runs `count` new tokens and gives the one that follows. The draw is numbered by the token's place in the context,
@@ -109,7 +101,7 @@ static bool next_token(ord_session *session, const int32_t *id, size_t count, in
   const int64_t dim[2] = {1, (int64_t)count}, counter = session->past[0] + (int64_t)count;
   ord_tensor sampled;
   if (!ord_inputs_set(session, session->token_input, dim, id, count * sizeof *id, err) ||
-      !set_rows(session, "sample.counter", &counter, sizeof counter, err) ||
+      !set_rows(session, "sample.counter", &counter, err) ||
       !ord_session_run_once(session, session->is_eager, false, NULL, err) ||
       !ord_session_get(session, "sampled", &sampled, err))
     return false;
@@ -117,12 +109,17 @@ static bool next_token(ord_session *session, const int32_t *id, size_t count, in
   return true;
 }
 
-/* Hands one token and its text to the caller; false: the caller wants no more. */
-static bool give_token(generation *run, int32_t id, bool is_last) {
+/* The text that one token completes, and at the end what is still held. */
+static bool decode(generation *run, int32_t id, bool is_last, ord_error *err) {
   const ord_tokenizer *tokenizer = run->session->model->tokenizer;
   run->text.length = 0;
   if (tokenizer && !is_stop(run, id)) ord_tokenizer_decode(tokenizer, &run->decoder, id, &run->text);
   if (tokenizer && is_last) ord_tokenizer_decode_end(&run->decoder, &run->text);
+  return run->text.failed ? ord_fail_memory(err, "decoding a token") : true;
+}
+
+/* Hands one token and its text to the caller; false: the caller wants no more. */
+static bool give_token(const generation *run, int32_t id) {
   return !run->token_fn || run->token_fn(run->context, id, run->text.bytes ? run->text.bytes : "", run->text.length);
 }
 
@@ -142,7 +139,8 @@ static bool generate_all(generation *run, const int32_t *prompt, size_t prompt_c
     result->token_count = made + 1;
     if (is_stop(run, id)) result->ended = ORD_ENDED_STOP;
     const bool is_last = result->ended == ORD_ENDED_STOP || made + 1 == run->options->max_tokens;
-    if (!give_token(run, id, is_last) && !is_last) result->ended = ORD_ENDED_CALLER;
+    if (!decode(run, id, is_last, err)) return false;
+    if (!give_token(run, id) && !is_last) result->ended = ORD_ENDED_CALLER;
     if (result->ended != ORD_ENDED_LIMIT) break;
   }
   result->decode_ns = ord_clock_ns() - decode_begin;

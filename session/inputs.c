@@ -36,6 +36,29 @@ static bool fixed_dims_agree(const ord_value *value, const int64_t *dim) {
   return true;
 }
 
+static bool reserve(ord_input_state *state, size_t bytes, ord_error *err) {
+  if (bytes <= state->capacity) return true;
+  void *grown = realloc(state->data, bytes);
+  if (!grown) return ord_fail_memory(err, "setting an input");
+  state->data = grown;
+  state->capacity = bytes;
+  return true;
+}
+
+bool ord_inputs_set_all(ord_session *session, uint32_t input, const void *element, ord_error *err) {
+  const ord_value *value = input_value(session, input);
+  ord_input_state *state = &session->input[input];
+  const size_t one = ord_dtype_get(value->dtype)->block_bytes;
+  int64_t rows = 1;
+  if (!ord_size_is_constant(value->dim[0], &rows)) rows = 1;
+  if (!reserve(state, (size_t)rows * one, err)) return false;
+  for (int64_t row = 0; row < rows; row++) memcpy((char *)state->data + (size_t)row * one, element, one);
+  state->dim[0] = rows;
+  state->bytes = (size_t)rows * one;
+  state->is_set = true;
+  return true;
+}
+
 bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, const void *data, size_t bytes,
                     ord_error *err) {
   const ord_value *value = input_value(session, input);
@@ -45,12 +68,7 @@ bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, co
   if (!ord_tensor_bytes(value->dtype, value->rank, dim, &needed) || needed != bytes)
     return ord_fail(err, ORD_INVALID, "input '%s': found %zu bytes; wanted %zu for its shape",
                     session->graph->input[input].name, bytes, needed);
-  if (bytes > state->capacity) {
-    void *grown = realloc(state->data, bytes);
-    if (!grown) return ord_fail_memory(err, "setting an input");
-    state->data = grown;
-    state->capacity = bytes;
-  }
+  if (!reserve(state, bytes, err)) return false;
   if (bytes > 0) memcpy(state->data, data, bytes);
   if (value->rank > 0) memcpy(state->dim, dim, value->rank * sizeof *dim);
   state->bytes = bytes;

@@ -61,10 +61,11 @@ static bool build(ord_model *model, size_t bytes, const ord_model_options *optio
   return rules->kind != ORD_TOKENIZER_BYTES || vocab == 0 || ord_tokenizer_create(rules, vocab, &model->tokenizer, err);
 }
 
-/* The messages as text for the caller, who frees it; NULL where there is nothing to say. */
+/* The messages as text for the caller, who frees it; NULL where there is nothing to say. A list that lost a message
+ * for want of memory is a failure, whether or not the caller wants to read it. */
 static bool give_messages(ord_diagnostics *list, char **out, ord_error *err) {
-  *out = NULL;
-  if (list->count == 0) return true;
+  if (list->out_of_memory) return ord_fail_memory(err, "collecting messages");
+  if (!out || list->count == 0) return true;
   ord_text text = {0};
   ord_diagnostics_sort(list);
   ord_diagnostics_print(list, &text);
@@ -93,7 +94,7 @@ static bool load(ord_context *context, const char *name, char *text, size_t byte
   model->context = context;
   model->text = text;
   done = build(model, bytes, options, &list, err);
-  if (out_messages && !give_messages(&list, out_messages, err)) done = false;
+  if (!give_messages(&list, out_messages, err)) done = false;
 end:
   ord_diagnostics_finish(&list);
   if (!done) {
@@ -179,7 +180,7 @@ bool ord_model_open_weights(ord_model *model, const ord_weight_options *options,
   bool done = open_source(model, options, &list, &source, err) && ord_weight_store_create(source, &model->store, err);
   if (done && options->progress)
     ord_weight_store_progress(model->store, options->progress, options->progress_context, bytes_of_weights(model));
-  if (out_messages && !give_messages(&list, out_messages, err)) done = false;
+  if (!give_messages(&list, out_messages, err)) done = false;
   ord_diagnostics_finish(&list);
   if (!done) {
     ord_weight_store_destroy(model->store);

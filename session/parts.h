@@ -109,6 +109,9 @@ ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, bool 
 ORD_MUST_CHECK bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, const void *data,
                                    size_t bytes, ord_error *err);
 
+/* Sets an input of the batch's shape to one element in every row; allocates the first time only. */
+ORD_MUST_CHECK bool ord_inputs_set_all(ord_session *session, uint32_t input, const void *element, ord_error *err);
+
 /* Weights that nobody has opened: an error that says how to. */
 ORD_MUST_CHECK bool ord_model_need_weights(const ord_model *model, ord_error *err);
 

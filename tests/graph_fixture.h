@@ -28,7 +28,7 @@
   do {                                                                                                                 \
     err = (ord_error)ORD_ERROR_INIT;                                                                                   \
     if (call) fail_msg("%s worked", #call);                                                                            \
-    if (!strstr(err.text, part)) fail_msg("%s\n  said:   %s\n  wanted: .. %s ..", #call, err.text, part);            \
+    if (!strstr(err.text, part)) fail_msg("%s\n  said:   %s\n  wanted: .. %s ..", #call, err.text, part);              \
   } while (0)
 
 /* ---- graphs --------------------------------------------------------------------------------------------------- */
@@ -339,8 +339,7 @@ static inline void close_kernels(kernel_stage *stage) { ord_registry_destroy(sta
 static inline ord_graph *run_pass(kernel_stage *stage, const char *name, ord_graph *graph) {
   ord_graph *out = NULL;
   for (uint32_t i = 0; i < ord_pass_count(); i++)
-    if (strcmp(ord_pass_get(i)->name, name) == 0)
-      MUST(ord_pass_get(i)->run(graph, &stage->options, &out, &err));
+    if (strcmp(ord_pass_get(i)->name, name) == 0) MUST(ord_pass_get(i)->run(graph, &stage->options, &out, &err));
   assert_non_null(out);
   ord_graph_destroy(graph);
   return out;

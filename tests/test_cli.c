@@ -78,7 +78,7 @@ static void command_lines(void **state) {
       {"generate " NANO " --temperature nan", 1, NULL, "temperature: found nan"},
       {"generate " NANO " --prompt-ids 257", 1, NULL, "id 257; wanted 0 to 256"},
       {"generate " NANO " --tokens 600", 1, NULL, "512 available"},
-      {"generate " NANO " --weights no-such-folder", 1, NULL, "no-such-folder"},
+      {"generate " NANO " --weights no-such-folder", 4, NULL, "no-such-folder"},
       {"generate " NANO " --kernel attention=matmul_plain", 3, NULL, "attention"},
       {"generate " NANO " --kernel attention=attention_naive --tokens 2", 0, "", "tokens/s"},
       {"explain " NANO, 0, "not attention_reference of reference:", NULL},

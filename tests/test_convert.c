@@ -58,21 +58,6 @@ static void expect_tensor(const ord_weight_file *file, const char *name, ord_dty
   fail_msg("no tensor %s", name);
 }
 
-/* No file is left in the folder but these. */
-static void expect_files(const char *names) {
-  char found[256] = "";
-  struct dirent **entry;
-  const int count = scandir(folder, &entry, NULL, alphasort);
-  assert_true(count >= 0);
-  for (int i = 0; i < count; i++) {
-    if (entry[i]->d_name[0] != '.')
-      snprintf(found + strlen(found), sizeof found - strlen(found), "%s ", entry[i]->d_name);
-    free(entry[i]);
-  }
-  free(entry);
-  assert_string_equal(found, names);
-}
-
 static void test_a_checkpoint_there_and_back(void **state) {
   (void)state;
   test_model model = read_model(small_model);
@@ -193,6 +178,33 @@ static void test_slices_of_the_second_axis(void **state) {
   expect_tensor(file, "t", ORD_BF16, 0);
   ord_weight_file_close(file);
   finish_model(&model);
+}
+
+/* A tensor that the model's weights do not make up cannot be written under its name. */
+static void test_slices_that_do_not_join(void **state) {
+  (void)state;
+  static const char form[] = "ordito: 1\nname: pair\ndims: {rows: 2, d: 4}\n"
+                             "inputs:\n  x: {dtype: f32, shape: [rows, d]}\n"
+                             "weights:\n  a: {%s}\n  b: {%s}\ncheckpoint:\n  order: [a, b]\n"
+                             "graph:\n  - matmul: {in: x, weight: a, out: p}\n  - matmul: {in: x, weight: b, out: q}\n"
+                             "outputs: [p, q]\n";
+#define PART(axis, start) "shape: [out: 2, in: d], from: t, slice: {axis: " #axis ", start: " #start "}"
+#define ALONE "shape: [out: 2, in: d], from: t"
+  static const struct {
+    const char *a, *b;
+  } row[] = {{PART(0, 0), PART(0, 3)}, {PART(0, 0), PART(0, 1)}, {PART(0, 1), PART(0, 3)},
+             {PART(0, 0), PART(1, 2)}, {ALONE, ALONE},           {ALONE, PART(0, 2)}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char text[1024];
+    snprintf(text, sizeof text, form, row[i].a, row[i].b);
+    test_model model = read_model(text);
+    ord_error err;
+    ord_weight_file *file = open_file(&model, write_checkpoint("w.bin", 1, 16));
+    MUST_FAIL(ord_weight_file_convert(file, model.description, model.graph, in_folder("out"), &to_named, &err),
+              "to tensor 't'; wanted slices along one axis without hole or overlap");
+    ord_weight_file_close(file);
+    finish_model(&model);
+  }
 }
 
 static void test_conversions_that_are_refused(void **state) {
@@ -345,11 +357,12 @@ static void test_a_failure_leaves_the_old_file(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_a_checkpoint_there_and_back),     cmocka_unit_test(test_a_named_file_gets_empty_moments),
-      cmocka_unit_test(test_types_of_a_conversion),           cmocka_unit_test(test_metadata_is_kept),
-      cmocka_unit_test(test_slices_of_the_second_axis),       cmocka_unit_test(test_conversions_that_are_refused),
-      cmocka_unit_test(test_numbers_that_do_not_fit),         cmocka_unit_test(test_a_step_that_is_no_number),
-      cmocka_unit_test(test_the_source_is_never_overwritten), cmocka_unit_test(test_a_failure_leaves_the_old_file),
+      cmocka_unit_test(test_a_checkpoint_there_and_back),   cmocka_unit_test(test_a_named_file_gets_empty_moments),
+      cmocka_unit_test(test_types_of_a_conversion),         cmocka_unit_test(test_metadata_is_kept),
+      cmocka_unit_test(test_slices_of_the_second_axis),     cmocka_unit_test(test_slices_that_do_not_join),
+      cmocka_unit_test(test_conversions_that_are_refused),  cmocka_unit_test(test_numbers_that_do_not_fit),
+      cmocka_unit_test(test_a_step_that_is_no_number),      cmocka_unit_test(test_the_source_is_never_overwritten),
+      cmocka_unit_test(test_a_failure_leaves_the_old_file),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -29,7 +29,7 @@ static void operands_stand_in_order(void **state) {
   static const struct {
     const char *name;
     uint32_t role, rank;
-  } wanted[] = {{"in", ORD_INPUT, 3},   {"weight", ORD_WEIGHT, 2}, {"by", ORD_ABSENT, 0},
+  } wanted[] = {{"in", ORD_INPUT, 3},    {"weight", ORD_WEIGHT, 2}, {"by", ORD_ABSENT, 0},
                 {"bias", ORD_ABSENT, 0}, {"out", ORD_OUTPUT, 3},    {"extent", ORD_SCALAR, 0}};
   assert_int_equal(node->operand_count, sizeof wanted / sizeof *wanted);
   for (uint32_t i = 0; i < node->operand_count; i++) {
@@ -143,9 +143,8 @@ static void epilogue_operands_follow(void **state) {
   add_output(graph, "y", y);
   add_output(graph, "z", z);
   graph = bind(graph, 1);
-  ord_graph_epilogue item[] = {
-      {.op = ord_op_find("relu"), .operand = {ORD_NONE, ORD_NONE}, .result = y},
-      {.op = ord_op_find("add"), .operand = {r, ORD_NONE}, .result = ORD_NONE}};
+  ord_graph_epilogue item[] = {{.op = ord_op_find("relu"), .operand = {ORD_NONE, ORD_NONE}, .result = y},
+                               {.op = ord_op_find("add"), .operand = {r, ORD_NONE}, .result = ORD_NONE}};
   ord_graph_node node = graph->node[0];
   node.out = (uint32_t[]){z};
   node.epilogue = item;

@@ -35,8 +35,9 @@ static void makers_of_parts_and_side_results_stay(void **state) {
   const uint32_t x = add_input(graph, "x", ORD_F32, "2,8");
   const uint32_t a = add_unary(graph, "relu", "a", x), b = add_unary(graph, "silu", "b", x);
   const ord_attr axis = {.name = "axis", .kind = ORD_ATTR_INT, .count = 1, .value.i = -1};
-  add_output(graph, "joined", add_node(graph, (node_text){"concat", "joined", .in = {a, b}, .in_count = 2,
-                                                          .attr = {axis}, .attr_count = 1}));
+  add_output(
+      graph, "joined",
+      add_node(graph, (node_text){"concat", "joined", .in = {a, b}, .in_count = 2, .attr = {axis}, .attr_count = 1}));
   const uint32_t h = add_matmul(graph, "h", x, add_weight(graph, "w", 8, 8, false));
   const uint32_t sum = add_binary(graph, "add", "sum", h, x);
   add_output(graph, "norm", add_norm(graph, "norm", sum));
@@ -62,8 +63,10 @@ static void results_that_nobody_reads_are_not_asked_for(void **state) {
   const uint32_t q = add_input(graph, "q", ORD_F32, "1,2,seq,4");
   const ord_attr causal = {.name = "causal", .kind = ORD_ATTR_BOOL, .count = 1};
   uint32_t out[4];
-  add_results(graph, (node_text){"attention", "a", .in = {q, q, q}, .in_count = 3, .out = {"a", "p"}, .out_count = 2,
-                                 .attr = {causal}, .attr_count = 1}, out);
+  add_results(graph,
+              (node_text){"attention", "a", .in = {q, q, q}, .in_count = 3, .out = {"a", "p"}, .out_count = 2,
+                          .attr = {causal}, .attr_count = 1},
+              out);
   add_output(graph, "a", out[0]);
   add_output(graph, "p", out[1]);
   assert_int_equal(graph->node[0].out_count, 2);

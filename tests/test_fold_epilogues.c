@@ -51,8 +51,8 @@ static ord_graph *make_chain(void) {
 
 static void a_chain_folds_as_far_as_the_kernel_goes(void **state) {
   (void)state;
-  static const char *const wanted[] = {"", "add", "add gelu_tanh", "add gelu_tanh add", "add gelu_tanh add+ layernorm",
-                                       "add gelu_tanh add+ layernorm"};
+  static const char *const wanted[] = {
+      "", "add", "add gelu_tanh", "add gelu_tanh add", "add gelu_tanh add+ layernorm", "add gelu_tanh add+ layernorm"};
   for (uint32_t most = 0; most < 6; most++) {
     ord_graph *graph = fold(make_chain(), most, (ord_pin){0});
     const ord_graph_node *producer = find_node(graph, "h");
@@ -140,8 +140,8 @@ static void pins_keep_their_kernels(void **state) {
     ord_pin pin;
     const char *wanted;
   } row[] = {
-      {{"add", "add_test", NULL}, ""},             /* the op would be gone */
-      {{"biased", "add_test", NULL}, ""},          /* so would the node that has a kernel of its own */
+      {{"add", "add_test", NULL}, ""},    /* the op would be gone */
+      {{"biased", "add_test", NULL}, ""}, /* so would the node that has a kernel of its own */
       {{"sum", "add_test", NULL}, "add gelu_tanh"},
       {{"matmul", "matmul_test", NULL}, "add gelu_tanh add+ layernorm"},
       {{"matmul", "matmul_reference", NULL}, ""},

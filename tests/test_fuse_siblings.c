@@ -17,15 +17,14 @@ static ord_graph *make_graph(const sibling_case *variant) {
   ord_graph *graph = new_graph();
   const uint32_t x = add_input(graph, "x", ORD_F32, "1,seq,8"), other = add_input(graph, "other", ORD_F32, "1,seq,8");
   static const char *const path[] = {"l.q", "l.k", "l.v"}, *const weight[] = {"wq", "wk", "wv"},
-                          *const bias[] = {"bq", "bk", "bv"};
+                           *const bias[] = {"bq", "bk", "bv"};
   for (uint32_t i = 0; i < 3; i++) {
     const int64_t rows = i == 0 && !variant->in_first ? 8 : 4;
     const uint32_t w = add_weight(graph, weight[i], rows, 8, variant->in_first);
     const bool has_bias = variant->with_bias && !(variant->lacks_one_bias && i == 2);
     const uint32_t b = has_bias ? add_weight(graph, bias[i], 0, rows, false) : ORD_NONE;
     const uint32_t from = variant->other_input && i == 2 ? other : x;
-    const uint32_t y =
-        add_node(graph, (node_text){"matmul", path[i], .in = {from, w, ORD_NONE, b}, .in_count = 4});
+    const uint32_t y = add_node(graph, (node_text){"matmul", path[i], .in = {from, w, ORD_NONE, b}, .in_count = 4});
     add_output(graph, path[i], y);
     if (variant->shares_weight && i == 2) add_output(graph, "again", add_matmul(graph, "again", other, w));
   }
@@ -58,14 +57,16 @@ static void rows(void **state) {
       {.about = "only the reference serves", .no_kernel = true, .wanted = 3, .fused = 0},
       {.about = "rows side by side, used as stored", .in_first = true, .wanted = 3, .fused = 0},
       {.about = "rows side by side, packed", .in_first = true, .packs = true, .wanted = 1, .fused = 1},
-      {.about = "a pin on one of them, whose kernel serves", .pin = {"l.k", "matmul_test", NULL}, .wanted = 1, .fused = 1},
+      {.about = "a pin on one of them, whose kernel serves",
+       .pin = {"l.k", "matmul_test", NULL},
+       .wanted = 1,
+       .fused = 1},
       {.about = "a pin to the reference", .pin = {"l.k", "matmul_reference", NULL}, .wanted = 3, .fused = 0},
       {.about = "a pin on the op", .pin = {"matmul", "matmul_test", NULL}, .wanted = 1, .fused = 1},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_graph *graph = fuse(&row[i]);
-    if (count_op(graph, "matmul") != row[i].wanted)
-      fail_msg("%s: %u matmuls", row[i].about, count_op(graph, "matmul"));
+    if (count_op(graph, "matmul") != row[i].wanted) fail_msg("%s: %u matmuls", row[i].about, count_op(graph, "matmul"));
     if (graph->fused_count != row[i].fused) fail_msg("%s: %u fused weights", row[i].about, graph->fused_count);
     ord_graph_destroy(graph);
   }

@@ -40,9 +40,16 @@ static void a_number_becomes_an_attribute(void **state) {
   const double number[] = {2.5, 0};
   const bool has_number[] = {true, false};
   const char *const name[] = {"y"};
-  const ord_node_spec spec = {.op = ord_op_find("sub"), .in = in, .in_count = 2, .number = number,
-                              .has_number = has_number, .cache = ORD_NONE, .out_name = name, .out_path = name,
-                              .out_count = 1, .path = "y"};
+  const ord_node_spec spec = {.op = ord_op_find("sub"),
+                              .in = in,
+                              .in_count = 2,
+                              .number = number,
+                              .has_number = has_number,
+                              .cache = ORD_NONE,
+                              .out_name = name,
+                              .out_path = name,
+                              .out_count = 1,
+                              .path = "y"};
   uint32_t y;
   MUST(ord_graph_add_node(graph, &spec, &y, &err));
   const ord_graph_node *node = &graph->node[0];
@@ -55,18 +62,26 @@ static void a_number_becomes_an_attribute(void **state) {
 static void faults_name_both_sides(void **state) {
   (void)state;
   ord_graph *graph = new_graph();
-  const uint32_t in[] = {add_input(graph, "h", ORD_F32, "1,seq,384"), add_weight(graph, "wq", 384, 768, false), ORD_NONE,
-                         ORD_NONE};
+  const uint32_t in[] = {add_input(graph, "h", ORD_F32, "1,seq,384"), add_weight(graph, "wq", 384, 768, false),
+                         ORD_NONE, ORD_NONE};
   graph->value[in[0]].line = 29;
   const char *const name[] = {"q"};
-  ord_node_spec spec = {.op = ord_op_find("matmul"), .in = in, .in_count = 4, .cache = ORD_NONE, .out_name = name,
-                        .out_path = name, .out_count = 1, .path = "layer.0.q", .report = note,
+  ord_node_spec spec = {.op = ord_op_find("matmul"),
+                        .in = in,
+                        .in_count = 4,
+                        .cache = ORD_NONE,
+                        .out_name = name,
+                        .out_path = name,
+                        .out_count = 1,
+                        .path = "layer.0.q",
+                        .report = note,
                         .report_context = (void *)"ours"};
   uint32_t q;
   err = (ord_error)ORD_ERROR_INIT;
   assert_false(ord_graph_add_node(graph, &spec, &q, &err));
-  assert_string_equal(told, "weight|0|matmul: in 'h' [1, seq, 384] (line 29) ends in 384, weight 'wq' [out 384, in 768] "
-                            "(line 17) has in = 768; wanted equal|ours");
+  assert_string_equal(told,
+                      "weight|0|matmul: in 'h' [1, seq, 384] (line 29) ends in 384, weight 'wq' [out 384, in 768] "
+                      "(line 17) has in = 768; wanted equal|ours");
   assert_int_equal(err.code, ORD_OK); /* whoever is told fills what he likes */
   spec.report = NULL;
   MUST_FAIL(ord_graph_add_node(graph, &spec, &q, &err), "has in = 768; wanted equal (in layer.0.q)");
@@ -84,13 +99,17 @@ static void optional_results_that_nobody_names_are_not_asked_for(void **state) {
   const uint32_t x = add_input(graph, "x", ORD_F32, "1,2,seq,4");
   uint32_t out[4];
   const ord_attr causal = {.name = "causal", .kind = ORD_ATTR_BOOL, .count = 1};
-  add_results(graph, (node_text){"attention", "a", .in = {x, x, x}, .in_count = 3, .out = {"a", NULL}, .out_count = 2,
-                                 .attr = {causal}, .attr_count = 1}, out);
+  add_results(graph,
+              (node_text){"attention", "a", .in = {x, x, x}, .in_count = 3, .out = {"a", NULL}, .out_count = 2,
+                          .attr = {causal}, .attr_count = 1},
+              out);
   assert_int_equal(graph->node[0].out_count, 1);
   assert_int_equal(out[1], ORD_NONE);
   const ord_attr axis = {.name = "axis", .kind = ORD_ATTR_INT, .count = 1, .value.i = 1};
-  add_results(graph, (node_text){"split", "s", .in = {x}, .in_count = 1, .out = {"s", NULL}, .out_count = 2,
-                                 .attr = {axis}, .attr_count = 1}, out);
+  add_results(graph,
+              (node_text){"split", "s", .in = {x}, .in_count = 1, .out = {"s", NULL}, .out_count = 2, .attr = {axis},
+                          .attr_count = 1},
+              out);
   assert_int_equal(graph->node[1].out_count, 2); /* how many parts there are is what split goes by */
   ord_graph_destroy(graph);
 }
@@ -126,7 +145,7 @@ static void parameters_are_counted_by_whole_components(void **state) {
   static const struct {
     const char *prefix;
     int64_t wanted;
-  } row[] = {{"", 192},     {"layer", 192}, {"layer.0", 96},     {"layer.1", 0},   {"layer.10", 96},
+  } row[] = {{"", 192},        {"layer", 192},       {"layer.0", 96},     {"layer.1", 0},    {"layer.10", 96},
              {"layer.*", 192}, {"layer.*.mlp", 192}, {"layer.0.mlp", 96}, {"layer.0.ml", 0}, {"layer.*.x", 0}};
   ord_graph *graph = make_decoder();
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)

@@ -49,8 +49,7 @@ static void open_stage(lower_stage *stage, const ord_graph *graph, test_kernel *
                                     .destroy = forget};
   MUST(ord_weight_store_create(source, &stage->store, &err));
   MUST(ord_pool_create(1, &stage->pool, NULL, &err));
-  stage->options =
-      (ord_lower_options){.chooser = &stage->kernels.chooser, .store = stage->store, .pool = stage->pool};
+  stage->options = (ord_lower_options){.chooser = &stage->kernels.chooser, .store = stage->store, .pool = stage->pool};
 }
 
 static void close_stage(lower_stage *stage) {
@@ -70,12 +69,18 @@ typedef struct run_memory {
 
 static void *find_address(const ord_plan *plan, run_memory *memory, ord_location place) {
   switch (place.space) {
-  case ORD_SPACE_NONE: return NULL;
-  case ORD_SPACE_ARENA: return memory->arena + place.offset;
-  case ORD_SPACE_WEIGHT: return (char *)(uintptr_t)plan->weight[place.index] + place.offset;
-  case ORD_SPACE_CACHE: return memory->cache[place.index];
-  case ORD_SPACE_PAST: return memory->past;
-  case ORD_SPACE_EXTENT: return &memory->extent[place.index];
+  case ORD_SPACE_NONE:
+    return NULL;
+  case ORD_SPACE_ARENA:
+    return memory->arena + place.offset;
+  case ORD_SPACE_WEIGHT:
+    return (char *)(uintptr_t)plan->weight[place.index] + place.offset;
+  case ORD_SPACE_CACHE:
+    return memory->cache[place.index];
+  case ORD_SPACE_PAST:
+    return memory->past;
+  case ORD_SPACE_EXTENT:
+    return &memory->extent[place.index];
   }
   return NULL;
 }
@@ -135,20 +140,41 @@ static ord_graph *make_layer(bool has_cache) {
   const uint32_t x = add_input(graph, "x", ORD_F32, "1,seq,8");
   const uint32_t h = add_norm(graph, "h", x);
   static const char *const name[] = {"q", "k", "v"}, *const weight[] = {"wq", "wk", "wv"},
-                          *const reshape[] = {"q.r", "k.r", "v.r"}, *const swap[] = {"q.t", "k.t", "v.t"};
+                           *const reshape[] = {"q.r", "k.r", "v.r"}, *const swap[] = {"q.t", "k.t", "v.t"};
   uint32_t part[3], head[3];
   for (uint32_t i = 0; i < 3; i++) part[i] = add_matmul(graph, name[i], h, add_weight(graph, weight[i], 8, 8, false));
   for (uint32_t i = 0; i < 3; i++)
     head[i] = add_swap(graph, swap[i], add_reshape(graph, reshape[i], part[i], "1,seq,2,4"));
   const uint32_t a = add_attention(graph, "a", head[0], head[1], head[2], has_cache);
-  const uint32_t o = add_node(graph, (node_text){"concat_projection", "o",
-                                                 .in = {a, add_weight(graph, "wo", 8, 8, true)}, .in_count = 2});
+  const uint32_t o = add_node(
+      graph, (node_text){"concat_projection", "o", .in = {a, add_weight(graph, "wo", 8, 8, true)}, .in_count = 2});
   const uint32_t sum = add_binary(graph, "add", "sum", x, o);
   const uint32_t up = add_weight(graph, "up", 12, 8, false), down = add_weight(graph, "down", 8, 12, true);
   const ord_attr activation = {.name = "activation", .kind = ORD_ATTR_WORD, .count = 1, .value.s = "gelu_tanh"};
-  const uint32_t m = add_node(graph, (node_text){"mlp", "m", .in = {sum, up, down}, .in_count = 3,
-                                                 .attr = {activation}, .attr_count = 1});
+  const uint32_t m = add_node(
+      graph, (node_text){"mlp", "m", .in = {sum, up, down}, .in_count = 3, .attr = {activation}, .attr_count = 1});
   add_output(graph, "y", add_binary(graph, "add", "y", sum, m));
+  return graph;
+}
+
+/* One projection per head, the heads side by side. */
+static ord_graph *make_heads(void) {
+  ord_graph *graph = new_graph();
+  const uint32_t x = add_input(graph, "x", ORD_F32, "1,seq,8");
+  static const char *const name[] = {"q0", "k0", "v0", "q1", "k1", "v1"}, *const attention[] = {"a0", "a1"};
+  uint32_t part[6], head[2];
+  for (uint32_t i = 0; i < 6; i++) {
+    part[i] = add_matmul(graph, name[i], x, add_weight(graph, name[i], 4, 8, false));
+    part[i] = add_reshape(graph, name[i], part[i], "1,1,seq,4");
+  }
+  for (uint32_t i = 0; i < 2; i++)
+    head[i] = add_attention(graph, attention[i], part[3 * i], part[3 * i + 1], part[3 * i + 2], false);
+  const ord_attr axis = {.name = "axis", .kind = ORD_ATTR_INT, .count = 1, .value.i = 1};
+  const uint32_t a = add_node(
+      graph, (node_text){"concat", "a", .in = {head[0], head[1]}, .in_count = 2, .attr = {axis}, .attr_count = 1});
+  add_output(graph, "y",
+             add_node(graph, (node_text){"concat_projection", "y", .in = {a, add_weight(graph, "wo", 8, 8, false)},
+                                         .in_count = 2}));
   return graph;
 }
 
@@ -169,40 +195,45 @@ static const ord_step *find_step(const ord_plan *plan, const char *op) {
   return NULL;
 }
 
+/* Every pass off in turn, then all: at two lengths of one open plan. */
+static void check_passes(ord_graph *unbound, uint32_t wanted_steps) {
+  ord_graph *graph = bind(unbound, -1);
+  lower_stage stage;
+  test_kernel kernel[] = {make_kernel("matmul_test", "matmul"), make_kernel("attention_test", "attention"),
+                          make_kernel("gelu_test", "gelu_tanh"), make_kernel("add_test", "add")};
+  kernel[2].alias_mask = 1;
+  kernel[3].alias_mask = 3;
+  open_stage(&stage, graph, kernel, 4);
+  for (int64_t seq = 1; seq < 7; seq += 5) {
+    static run_memory memory;
+    float wanted[512], found[512];
+    const char *all[8];
+    ord_plan *plan = make_plan(&stage, graph, NULL, 0);
+    assert_int_equal(plan->moved_bytes, 0);
+    assert_int_equal(plan->step_count, wanted_steps);
+    assert_int_equal(run_plan(plan, seq, &memory, wanted), 8 * (size_t)seq);
+    ord_plan_destroy(plan);
+    for (uint32_t i = 0; i <= ord_pass_count(); i++) {
+      const bool is_all = i == ord_pass_count();
+      if (!is_all) all[i] = ord_pass_get(i)->name;
+      plan = make_plan(&stage, graph, is_all ? all : &all[i], is_all ? i : 1);
+      run_plan(plan, seq, &memory, found);
+      ord_plan_destroy(plan);
+      if (memcmp(wanted, found, 8 * (size_t)seq * sizeof(float)) != 0)
+        fail_msg("without %s the numbers differ at seq %ld", is_all ? "any pass" : all[i], (long)seq);
+    }
+  }
+  assert_int_equal(live_states, 0);
+  assert_int_equal(ord_weight_store_usage(stage.store).packed_bytes, 0);
+  close_stage(&stage);
+  ord_graph_destroy(graph);
+}
+
 static void passes_change_no_number(void **state) {
   (void)state;
-  for (int has_cache = 0; has_cache < 2; has_cache++) {
-    ord_graph *graph = bind(make_layer(has_cache), -1);
-    lower_stage stage;
-    test_kernel kernel[] = {make_kernel("matmul_test", "matmul"), make_kernel("attention_test", "attention"),
-                            make_kernel("gelu_test", "gelu_tanh"), make_kernel("add_test", "add")};
-    kernel[2].alias_mask = 1;
-    kernel[3].alias_mask = 3;
-    open_stage(&stage, graph, kernel, 4);
-    for (int64_t seq = 1; seq < 7; seq += 5) {
-      static run_memory memory;
-      float wanted[512], found[512];
-      const char *all[8];
-      ord_plan *plan = make_plan(&stage, graph, NULL, 0);
-      assert_int_equal(plan->moved_bytes, 0);
-      assert_int_equal(plan->step_count, 9 + has_cache); /* norm, qkv, attention, o, add, up, gelu, down, add */
-      assert_int_equal(run_plan(plan, seq, &memory, wanted), 8 * (size_t)seq);
-      ord_plan_destroy(plan);
-      for (uint32_t i = 0; i <= ord_pass_count(); i++) {
-        const bool is_all = i == ord_pass_count();
-        if (!is_all) all[i] = ord_pass_get(i)->name;
-        plan = make_plan(&stage, graph, is_all ? all : &all[i], is_all ? i : 1);
-        run_plan(plan, seq, &memory, found);
-        ord_plan_destroy(plan);
-        if (memcmp(wanted, found, 8 * (size_t)seq * sizeof(float)) != 0)
-          fail_msg("without %s the numbers differ at seq %ld", is_all ? "any pass" : all[i], (long)seq);
-      }
-    }
-    assert_int_equal(live_states, 0);
-    assert_int_equal(ord_weight_store_usage(stage.store).packed_bytes, 0);
-    close_stage(&stage);
-    ord_graph_destroy(graph);
-  }
+  check_passes(make_layer(false), 9); /* norm, qkv, attention, o, add, up, gelu, down, add */
+  check_passes(make_layer(true), 10); /* and cache_append */
+  check_passes(make_heads(), 4);      /* qkv of both, two attentions, o */
 }
 
 static void an_attention_that_does_not_append_gets_help(void **state) {
@@ -258,6 +289,30 @@ static void ops_write_over_what_they_read_last(void **state) {
   ord_plan_destroy(plan);
   close_stage(&stage);
   ord_graph_destroy(graph);
+}
+
+static void outputs_and_inputs_are_never_overwritten(void **state) {
+  (void)state;
+  for (uint32_t is_output = 0; is_output < 2; is_output++) {
+    ord_graph *graph = new_graph();
+    const uint32_t x = add_input(graph, "x", ORD_F32, "64");
+    const uint32_t a = is_output ? add_unary(graph, "silu", "a", x) : x;
+    if (is_output) add_output(graph, "a", a);
+    add_output(graph, "y", add_unary(graph, "silu", "y", a)); /* the last step reads it last */
+    graph = bind(graph, -1);
+    graph->shares_memory = true;
+    lower_stage stage;
+    test_kernel kernel = make_kernel("silu_test", "silu");
+    kernel.alias_mask = 1;
+    open_stage(&stage, graph, &kernel, 1);
+    ord_plan *plan = NULL;
+    MUST(ord_plan_create(graph, &stage.options, &plan, &err));
+    const ord_step *last = &plan->step[plan->step_count - 1];
+    assert_int_not_equal(last->place[0].offset, last->place[1].offset);
+    ord_plan_destroy(plan);
+    close_stage(&stage);
+    ord_graph_destroy(graph);
+  }
 }
 
 static void scratch_and_persistent_memory_are_counted(void **state) {
@@ -385,6 +440,7 @@ int main(void) {
       cmocka_unit_test(passes_change_no_number),
       cmocka_unit_test(an_attention_that_does_not_append_gets_help),
       cmocka_unit_test(ops_write_over_what_they_read_last),
+      cmocka_unit_test(outputs_and_inputs_are_never_overwritten),
       cmocka_unit_test(scratch_and_persistent_memory_are_counted),
       cmocka_unit_test(all_nodes_without_a_kernel_are_told_at_once),
       cmocka_unit_test(a_pin_must_select_something),

@@ -9,10 +9,10 @@ static ord_graph *make_mlp(void) {
   const uint32_t x = add_input(graph, "x", ORD_F32, "1,seq,8");
   const uint32_t up = add_weight(graph, "up", 12, 8, false), down = add_weight(graph, "down", 8, 12, false);
   const uint32_t gate = add_weight(graph, "gate", 12, 8, false);
-  const uint32_t h = add_node(graph, (node_text){"mlp", "layer.0.h", .in = {x, up, down, gate}, .in_count = 4,
-                                                 .attr = {{.name = "activation", .kind = ORD_ATTR_WORD, .count = 1,
-                                                           .value.s = "silu"}},
-                                                 .attr_count = 1});
+  const uint32_t h = add_node(
+      graph, (node_text){"mlp", "layer.0.h", .in = {x, up, down, gate}, .in_count = 4,
+                         .attr = {{.name = "activation", .kind = ORD_ATTR_WORD, .count = 1, .value.s = "silu"}},
+                         .attr_count = 1});
   add_output(graph, "y", add_binary(graph, "add", "layer.0.y", x, h));
   return bind(graph, -1);
 }
@@ -22,8 +22,8 @@ static void what_nobody_serves_is_written_out(void **state) {
   kernel_stage stage;
   open_kernels(&stage, NULL, 0);
   ord_graph *graph = run_pass(&stage, "lower_composites", make_mlp());
-  static const char *const wanted[] = {"layer.0.h.matmul", "layer.0.h.silu", "layer.0.h.mul", "layer.0.h.matmul#2",
-                                       "layer.0.h.matmul#3", "layer.0.y"};
+  static const char *const wanted[] = {"layer.0.h.matmul",   "layer.0.h.silu",     "layer.0.h.mul",
+                                       "layer.0.h.matmul#2", "layer.0.h.matmul#3", "layer.0.y"};
   assert_int_equal(count_op(graph, "mlp"), 0);
   assert_int_equal(graph->node_count, 6);
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)

@@ -27,8 +27,10 @@ static ord_graph *make_block(void) {
   const uint32_t qkv = add_matmul(graph, "qkv", x, add_weight(graph, "wqkv", 24, 8, false));
   uint32_t part[4], head[3];
   const ord_attr axis = {.name = "axis", .kind = ORD_ATTR_INT, .count = 1, .value.i = -1};
-  add_results(graph, (node_text){"split", "split", .in = {qkv}, .in_count = 1, .out = {"q", "k", "v"}, .out_count = 3,
-                                 .attr = {axis}, .attr_count = 1}, part);
+  add_results(graph,
+              (node_text){"split", "split", .in = {qkv}, .in_count = 1, .out = {"q", "k", "v"}, .out_count = 3,
+                          .attr = {axis}, .attr_count = 1},
+              part);
   static const char *const reshape[] = {"q.r", "k.r", "v.r"}, *const swap[] = {"q.t", "k.t", "v.t"};
   for (uint32_t i = 0; i < 3; i++)
     head[i] = add_swap(graph, swap[i], add_reshape(graph, reshape[i], part[i], "2,seq,2,4"));
@@ -114,8 +116,9 @@ static ord_graph *make_join(const char *shape, int64_t axis) {
   const uint32_t x = add_input(graph, "x", ORD_F32, "2,2,seq,4"), z = add_input(graph, "z", ORD_F32, "2,2,seq,4");
   const uint32_t a = add_reshape(graph, "a.r", add_unary(graph, "relu", "a", x), shape);
   const uint32_t b = add_reshape(graph, "b.r", add_unary(graph, "relu", "b", z), shape);
-  add_output(graph, "y", add_node(graph, (node_text){"concat", "y", .in = {a, b}, .in_count = 2,
-                                                     .attr = {axis_attr(axis)}, .attr_count = 1}));
+  add_output(graph, "y",
+             add_node(graph, (node_text){"concat", "y", .in = {a, b}, .in_count = 2, .attr = {axis_attr(axis)},
+                                         .attr_count = 1}));
   return bind(graph, -1);
 }
 
@@ -162,8 +165,9 @@ static void an_entry_given_twice_is_copied(void **state) {
   open_kernels(&stage, NULL, 0);
   ord_graph *graph = new_graph();
   const uint32_t a = add_unary(graph, "relu", "a", add_input(graph, "x", ORD_F32, "2,4"));
-  add_output(graph, "y", add_node(graph, (node_text){"concat", "y", .in = {a, a}, .in_count = 2,
-                                                     .attr = {axis_attr(0)}, .attr_count = 1}));
+  add_output(graph, "y",
+             add_node(graph, (node_text){"concat", "y", .in = {a, a}, .in_count = 2, .attr = {axis_attr(0)},
+                                         .attr_count = 1}));
   graph = run_pass(&stage, "make_views", bind(graph, -1));
   assert_int_equal(count_op(graph, "concat"), 1);
   ord_graph_destroy(graph);

@@ -180,10 +180,11 @@ static void test_what_cannot_be_written(void **state) {
   empty_folder(folder);
   MUST_FAIL(npy_write(in_folder("none/a.npy"), &tensor, &err), "cannot be written: No such file");
   MUST_FAIL(npy_write(folder, &tensor, &err), "is not a regular file");
-  MUST_FAIL(npy_write("/dev/null", &tensor, &err), "is not a regular file");
+  assert_int_equal(mkfifo(in_folder("pipe"), 0666), 0);
+  MUST_FAIL(npy_write(in_folder("pipe"), &tensor, &err), "is not a regular file");
   tensor.dtype = ORD_Q4_0;
   MUST_FAIL(npy_write(in_folder("a.npy"), &tensor, &err), "has no name in .npy");
-  assert_int_not_equal(access(in_folder("a.npy"), F_OK), 0);
+  expect_files("pipe ");
 }
 
 int main(void) {

@@ -49,6 +49,21 @@ static inline const char *in_folder(const char *name) {
   return chosen;
 }
 
+/* No file is in the folder but these, sorted, each with a space behind it. */
+static inline void expect_files(const char *names) {
+  char found[256] = "";
+  struct dirent **entry;
+  const int count = scandir(folder, &entry, NULL, alphasort);
+  assert_true(count >= 0);
+  for (int i = 0; i < count; i++) {
+    const size_t length = strlen(found);
+    if (entry[i]->d_name[0] != '.') snprintf(found + length, sizeof found - length, "%s ", entry[i]->d_name);
+    free(entry[i]);
+  }
+  free(entry);
+  assert_string_equal(found, names);
+}
+
 static inline const char *write_bytes(const char *name, const void *bytes, size_t count) {
   const char *path = in_folder(name);
   FILE *file = fopen(path, "wb");

@@ -337,13 +337,13 @@ static void answer_query(const attention *a, const query_row *query) {
 static ord_status attention_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;
   const attention a = open_attention(state, exec);
-  const int64_t heads = a.q.dim[1], queries = a.q.dim[2], heads_per_key = heads / a.key.dim[1];
+  const int64_t heads = a.q.dim[1], queries = a.q.dim[2], key_heads = a.key.dim[1];
   const int64_t units = unit_count(a.q.dim[0], heads, queries), blocks = unit_count(1, 1, queries);
   const int64_t end = units * (exec->chunk + 1) / exec->chunk_count;
   for (int64_t unit = units * exec->chunk / exec->chunk_count; unit < end; unit++) {
     const int64_t head = unit / blocks % heads, first = unit % blocks * ROWS_PER_UNIT;
     for (int64_t i = first; i < first + ROWS_PER_UNIT && i < queries; i++)
-      answer_query(&a, &(query_row){unit / blocks / heads, head, head / heads_per_key, i});
+      answer_query(&a, &(query_row){unit / blocks / heads, head, head * key_heads / heads, i});
   }
   return ORD_OK;
 }

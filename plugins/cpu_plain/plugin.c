@@ -24,9 +24,15 @@ static const ord_kernel *const kernels[] = {
 #include "kernels.def"
 };
 
+enum {
+#define KERNEL(op) COUNT_##op,
+#include "kernels.def"
+  KERNEL_COUNT
+};
+
 static const ord_plugin cpu_plain = {
     .struct_size = sizeof cpu_plain,
-    .kernel_count = sizeof kernels / sizeof *kernels,
+    .kernel_count = KERNEL_COUNT,
     .kernel = kernels,
 };
 

@@ -131,6 +131,4 @@ void onnx_case_read(const char *file, onnx_case *out) {
   out->output_count = read_arrays(&out->arena, folder, ord_yaml_find(root, "outputs"), out->output);
 }
 
-void onnx_case_finish(onnx_case *node) {
-  ord_arena_finish(&node->arena);
-}
+void onnx_case_finish(onnx_case *node) { ord_arena_finish(&node->arena); }

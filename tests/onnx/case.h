@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A node case of the ONNX standard, read from its folder in tests/data/onnx_nodes: operator, attributes, arrays. Included
- * by tests only: what cannot be read fails the running test.
+ * A node case of the ONNX standard, read from its folder in tests/data/onnx_nodes: operator, attributes, arrays.
+ * Included by tests only: what cannot be read fails the running test.
  */
 #ifndef ORDITO_TESTS_ONNX_CASE_H
 #define ORDITO_TESTS_ONNX_CASE_H

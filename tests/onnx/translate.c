@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operators of the ONNX standard in the words of the model format: one function per kind of translation, one table of
- * operators. The definitions are those of the ONNX documentation.
+ * The operators of the ONNX standard in the words of the model format: one function per kind of translation, one table
+ * of operators. The definitions are those of the ONNX documentation.
  */
 #include "onnx/translate.h"
 
@@ -166,8 +166,8 @@ static void write_slice(writer *w) {
     const int64_t size = in->dim[axis_from_front(in, axes[i])];
     if (step[i] < 0) w->model->left_out = "a slice has no negative step";
     item(w, "slice: {in: %s, axis: %lld, start: %lld, end: %lld, step: %lld, out: %s}", name, (long long)axes[i],
-         (long long)(start[i] > size ? size : start[i]), (long long)(end[i] > size ? size : end[i]),
-         (long long)step[i], give(w, 0));
+         (long long)(start[i] > size ? size : start[i]), (long long)(end[i] > size ? size : end[i]), (long long)step[i],
+         give(w, 0));
     name = onnx_output_name[0];
   }
 }
@@ -300,7 +300,8 @@ static void write_join_heads(writer *w) {
 
 static void write_rotary(writer *w) {
   const bool is_3d = w->node->input[0].rank == 3;
-  const char *x = write_split_heads(w, 0, attribute_whole(w, "num_heads", 0), "x"), *cos = take(w, 1), *sin = take(w, 2);
+  const char *x = write_split_heads(w, 0, attribute_whole(w, "num_heads", 0), "x"), *cos = take(w, 1),
+             *sin = take(w, 2);
   if (is_given(w, 3)) {
     item(w, "gather: {in: %s, index: %s, axis: 0, out: cos}", cos, take(w, 3));
     item(w, "gather: {in: %s, index: %s, axis: 0, out: sin}", sin, take(w, 3));
@@ -324,8 +325,7 @@ static const char *write_keys(writer *w, uint32_t input, const char *out) {
   const uint32_t past = input - 1 + ATTENTION_PAST;
   const onnx_array *mask = &w->node->input[ATTENTION_MASK], *in = &w->node->input[input];
   const char *name = write_split_heads(w, input, attribute_whole(w, "kv_num_heads", 0), out);
-  int64_t keys = in->dim[in->rank - 2];
-  if (in->rank == 3) keys = in->dim[1];
+  int64_t keys = in->dim[in->rank == 3 ? 1 : 2];
   if (is_given(w, past)) {
     item(w, "concat: {in: [%s, %s], axis: 2, out: %s}", take(w, past), name, give(w, input));
     name = onnx_output_name[input];
@@ -439,6 +439,4 @@ void onnx_translate(onnx_case *node, onnx_model *out) {
   ord_text_finish(&w.graph);
 }
 
-void onnx_model_finish(onnx_model *model) {
-  ord_text_finish(&model->text);
-}
+void onnx_model_finish(onnx_model *model) { ord_text_finish(&model->text); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A node case of the ONNX standard, written as a model file. The model's inputs and outputs carry the names of the case's
- * files: input_0, output_0. An attribute, an input or an operator that no translation reads fails the running test, so
- * that nothing of a case is dropped without a word.
+ * A node case of the ONNX standard, written as a model file. The model's inputs and outputs carry the names of the
+ * case's files: input_0, output_0. An attribute, an input or an operator that no translation reads fails the running
+ * test, so that nothing of a case is dropped without a word.
  */
 #ifndef ORDITO_TESTS_ONNX_TRANSLATE_H
 #define ORDITO_TESTS_ONNX_TRANSLATE_H
@@ -12,7 +12,7 @@
 
 typedef struct onnx_model {
   ord_text text;
-  const char *left_out;                                   /* why the format cannot say it; NULL: it can */
+  const char *left_out;                                       /* why the format cannot say it; NULL: it can */
   bool has_input[ONNX_ARRAY_MAX], has_output[ONNX_ARRAY_MAX]; /* the arrays of the case that the model has */
 } onnx_model;
 
