@@ -214,7 +214,8 @@ static int measure(bench *b, cli_stage *stage) {
 int cli_bench(const cli_request *request) {
   cli_stage stage;
   bench b = {.request = request};
-  int code = cli_open_session(request, true, &stage);
+  int code = cli_open_model(request, &stage);
+  if (code == CLI_OK) code = cli_start_session(request, true, &stage);
   if (code == CLI_OK) code = measure(&b, &stage);
   finish(&b);
   cli_close(&stage);

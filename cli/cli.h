@@ -72,14 +72,15 @@ int cli_open_context(const cli_request *request, ord_context **out);
 int cli_load_model(const cli_request *request, ord_context *context, ord_model **out);
 int cli_open_weights(const cli_request *request, ord_model *model);
 void cli_session_options(const cli_request *request, ord_session_options *out);
-/* From the model file's name to a session: fills all three; free with cli_close in any case. */
+/* What a verb works on; free with cli_close in any case. */
 typedef struct cli_stage {
   ord_context *context;
   ord_model *model;
   ord_session *session;
 } cli_stage;
 int cli_open_model(const cli_request *request, cli_stage *out);
-int cli_open_session(const cli_request *request, bool generates, cli_stage *out);
+/* Opens the weights and makes a session, behind cli_open_model. */
+int cli_start_session(const cli_request *request, bool generates, cli_stage *stage);
 void cli_close(cli_stage *stage);
 /* Prints a report and frees it; tells a full disk. */
 int cli_print(char *report);

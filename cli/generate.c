@@ -155,28 +155,26 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
 }
 
 /* Bounds the context unless the caller did: caches of a long context cost memory that few prompts need. */
-static cli_request with_default_context(const cli_request *request, const ord_model *model) {
-  cli_request bounded = *request;
-  if (request->context == 0 && ord_model_context(model) > DEFAULT_CONTEXT) {
-    bounded.context = DEFAULT_CONTEXT;
-    fprintf(stderr, "context bounded to %d of %lld tokens (--context)\n", DEFAULT_CONTEXT,
-            (long long)ord_model_context(model));
-  }
-  return bounded;
+static int bound_context(cli_request *request, cli_stage *stage) {
+  const int64_t full = ord_model_context(stage->model);
+  if (request->context != 0 || full <= DEFAULT_CONTEXT) return CLI_OK;
+  fprintf(stderr, "context bounded to %d of %lld tokens (--context)\n", DEFAULT_CONTEXT, (long long)full);
+  request->context = DEFAULT_CONTEXT;
+  ord_model_destroy(stage->model);
+  stage->model = NULL;
+  return cli_load_model(request, stage->context, &stage->model);
 }
 
 int cli_generate(const cli_request *request) {
   cli_stage stage;
+  cli_request bounded = *request;
   int32_t *prompt = NULL;
   size_t prompt_count = 0;
   int code = cli_open_model(request, &stage);
+  if (code == CLI_OK) code = bound_context(&bounded, &stage);
   if (code == CLI_OK) code = read_prompt(request, stage.model, &prompt, &prompt_count);
-  if (code == CLI_OK) {
-    const cli_request bounded = with_default_context(request, stage.model);
-    cli_close(&stage);
-    code = cli_open_session(&bounded, true, &stage);
-    if (code == CLI_OK) code = generate(&bounded, &stage, prompt, prompt_count);
-  }
+  if (code == CLI_OK) code = cli_start_session(&bounded, true, &stage);
+  if (code == CLI_OK) code = generate(request, &stage, prompt, prompt_count);
   free(prompt);
   cli_close(&stage);
   return code;

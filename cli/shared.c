@@ -134,15 +134,14 @@ int cli_open_model(const cli_request *request, cli_stage *out) {
   return code;
 }
 
-int cli_open_session(const cli_request *request, bool generates, cli_stage *out) {
+int cli_start_session(const cli_request *request, bool generates, cli_stage *stage) {
   ord_error err = ORD_ERROR_INIT;
   ord_session_options options;
-  int code = cli_open_model(request, out);
-  if (code == CLI_OK) code = cli_open_weights(request, out->model);
+  const int code = cli_open_weights(request, stage->model);
   if (code != CLI_OK) return code;
   cli_session_options(request, &options);
   options.generates = generates;
-  return ord_session_create(out->model, &options, &out->session, &err) ? CLI_OK : cli_fail(&err);
+  return ord_session_create(stage->model, &options, &stage->session, &err) ? CLI_OK : cli_fail(&err);
 }
 
 void cli_close(cli_stage *stage) {

@@ -20,6 +20,12 @@ void *ord_builder_take(ord_builder *builder, size_t count, size_t element_bytes)
   return taken;
 }
 
+bool ord_builder_copy_size(ord_builder *builder, ord_size size, ord_size *out) {
+  const ord_size_term *term = ord_arena_copy(&builder->graph->arena, size.term, size.term_count, sizeof *term);
+  *out = (ord_size){size.term_count ? term : NULL, size.term_count};
+  return term || ord_builder_fail_memory(builder);
+}
+
 /* Stops building with one message, which speaks of the whole and so names no path. */
 static bool stop(ord_builder *builder, const ord_yaml_node *place, unsigned long long limit, const char *what) {
   if (!builder->has_stopped) {
@@ -76,10 +82,8 @@ static bool add_input(ord_builder *builder, const ord_input *input) {
                      .dtype = input->dtype,
                      .rank = input->rank};
   value.path = value.name;
-  /* Copied term by term, for the graph outlives the description. */
-  static const int64_t keep_all[ORD_RUN_DIM_MAX] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
   for (uint32_t axis = 0; axis < input->rank; axis++)
-    if (ord_size_bind(&graph->arena, input->dim[axis], keep_all, &value.dim[axis]) != ORD_SIZE_OK) return false;
+    if (!ord_builder_copy_size(builder, input->dim[axis], &value.dim[axis])) return false;
   binding->kind = ORD_BOUND_VALUE;
   binding->value = value.name ? ord_graph_add_value(graph, &value) : ORD_NONE;
   graph->input[graph->input_count++] = (ord_graph_input){

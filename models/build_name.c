@@ -37,7 +37,12 @@ bool ord_builder_find_number(void *context, const char *name, ord_size *out, ord
   const ord_binding *outside = dim ? NULL : find_outside(builder, name);
   if (outside && (outside->kind == ORD_BOUND_INDEX || outside->kind == ORD_BOUND_INT))
     return ord_fault_set(fault, 0, "'%s' is not seen inside a block; wanted a parameter of kind int (takes)", name);
-  if (dim) return ord_dim_find(builder->description, name, out, fault);
+  if (dim) {
+    ord_size size;
+    if (!ord_dim_find(builder->description, name, &size, fault)) return false;
+    fault->out_of_memory = !ord_builder_copy_size(builder, size, out);
+    return !fault->out_of_memory;
+  }
   if (builder->has_lost_numbers) {
     fault->is_silent = true;
     return false;

@@ -84,6 +84,8 @@ typedef struct ord_builder {
 /* Memory of the building; NULL, noted, and building stops. */
 void *ord_builder_take(ord_builder *builder, size_t count, size_t element_bytes);
 bool ord_builder_fail_memory(ord_builder *builder);
+/* Copies a size of the description into the graph, which outlives it. */
+ORD_MUST_CHECK bool ord_builder_copy_size(ord_builder *builder, ord_size size, ord_size *out);
 /* Counts an item; false, told, at the limit. */
 bool ord_builder_count_item(ord_builder *builder, const ord_yaml_node *place);
 /* Counts what an item holds: a scalar by its bytes. False, told, at the limit. */

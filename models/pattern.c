@@ -57,7 +57,7 @@ static bool add_hole(ord_arena *arena, ord_family *family, const char *name) {
 
 bool ord_pattern_read_holes(const char *text, ord_arena *arena, ord_family *family, ord_fault *fault) {
   for (const char *at = strchr(text, '<'); at; at = strchr(at + 1, '<')) {
-    const char *end;
+    const char *end = at;
     if (!check_hole(text, at, &end, fault)) return false;
     const size_t offset = (size_t)(at - text);
     if ((at > text && (is_digit(at[-1]) || at[-1] == '>')) || is_digit(*end))

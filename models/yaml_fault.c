@@ -123,7 +123,8 @@ static void tell_by_table(const text_place *stop, const text_place *begin, const
   const syntax_words *row = words;
   while (row->problem && strncmp(row->problem, problem, strlen(row->problem)) != 0) row++;
   const char *first = skip_blanks(stop->begin, stop->end);
-  if (row->points == AT_STOP && row[1].problem && strcmp(row[1].problem, row->problem) == 0 && stop->at != first) row++;
+  const bool has_second = row->problem && row[1].problem && strcmp(row[1].problem, row->problem) == 0;
+  if (has_second && stop->at != first) row++;
   const text_place word = {stop->begin, stop->end, first, stop->line, column_of(stop, first)};
   const text_place *place = row->points == AT_BEGIN ? begin : row->points == AT_LINE ? &word : stop;
   ord_text found = {0}, where = {0};
@@ -131,6 +132,7 @@ static void tell_by_table(const text_place *stop, const text_place *begin, const
     ord_text_add(&found, "%.*s", shown_bytes(place->at, place->end), place->at);
   else
     ord_text_add(&found, "the end of the line");
+  if (!row->problem) ord_text_add(&where, " (the reader of YAML says: %s)", problem);
   if (row->tells_begin && begin->line != place->line) ord_text_add(&where, " (it begins at line %u)", begin->line);
   if (found.failed || where.failed)
     list->out_of_memory = true;

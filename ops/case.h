@@ -64,7 +64,7 @@ typedef struct ord_case_setup {
   uint32_t attr_count;
   ord_size shape[ORD_RANK_MAX];
   uint32_t shape_rank;
-  uint32_t result_count, compute;
+  uint32_t result_count, compute, segment_count; /* segment_count: of all weights so far */
   bool has_cache;
   int64_t cache_length;
   ord_dtype cache_dtype;

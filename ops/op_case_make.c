@@ -145,6 +145,23 @@ static ord_case_tensor *append(ord_case_setup *setup, ord_case_tensor tensor) {
   return &setup->tensor[setup->tensor_count++];
 }
 
+/* A weight is made of one segment at least, as the host makes them; the ids count up through the node. */
+static bool number_segments(ord_case_setup *setup, ord_case_tensor *tensor) {
+  const uint32_t count = tensor->segment_count ? tensor->segment_count : 1;
+  ord_segment *segment = ord_arena_take(setup->arena, count, sizeof *segment);
+  int64_t rows = 1;
+  if (!segment) return ord_case_out_of_memory(setup);
+  if (tensor->rank && !ord_size_is_constant(tensor->size[0], &rows))
+    return ord_case_wrong(setup, "weight '%s' has a first dim that only a run knows", tensor->name);
+  for (uint32_t i = 0; i < count; i++) {
+    segment[i].rows = tensor->segment_count ? tensor->segment[i].rows : rows;
+    segment[i].weight_id = setup->segment_count++;
+  }
+  tensor->segment = segment;
+  tensor->segment_count = count;
+  return true;
+}
+
 /* Entries in the order of the slots; a slot that is not given becomes an absent operand. */
 static bool order_slots(ord_case_setup *setup) {
   const uint32_t read_count = setup->tensor_count;
@@ -156,7 +173,8 @@ static bool order_slots(ord_case_setup *setup) {
     for (uint32_t i = 0; i < read_count; i++) {
       if (read[i].slot != slot) continue;
       entries++;
-      if (!append(setup, read[i])) return false;
+      ord_case_tensor *entry = append(setup, read[i]);
+      if (!entry || (entry->role == ORD_WEIGHT && !number_segments(setup, entry))) return false;
     }
     const ord_case_tensor absent = {
         .name = setup->op->slot[slot].name, .role = ORD_ABSENT, .dtype = ORD_F32, .slot = slot};
@@ -291,6 +309,8 @@ static bool append_scales(ord_case_setup *setup) {
                                    .dtype = ORD_F32,
                                    .rank = 1,
                                    .size = {weight->size[0]},
+                                   .segment = weight->segment,
+                                   .segment_count = weight->segment_count,
                                    .low = weight->high / 254,
                                    .high = weight->high / 127};
     if (!append(setup, scale)) return false;
@@ -304,13 +324,16 @@ static bool append_epilogue(ord_case_setup *setup) {
     ord_case_item *item = &setup->item[i];
     for (uint32_t which = 0; which < 2; which++) {
       if (item->operand[which] == ORD_NONE) continue;
-      const ord_case_tensor operand = setup->item_tensor[item->operand[which]];
-      item->operand[which] = setup->tensor_count;
-      if (!append(setup, operand)) return false;
+      ord_case_tensor *operand = append(setup, setup->item_tensor[item->operand[which]]);
+      if (!operand || (operand->role == ORD_WEIGHT && !number_segments(setup, operand))) return false;
+      operand->name = "epilogue";
+      item->operand[which] = setup->tensor_count - 1;
     }
     if (item->output == ORD_NONE) continue;
-    item->output = setup->tensor_count;
-    if (!append(setup, setup->tensor[setup->entry_count])) return false;
+    ord_case_tensor *output = append(setup, setup->tensor[setup->entry_count]);
+    if (!output) return false;
+    output->name = "epilogue_out";
+    item->output = setup->tensor_count - 1;
   }
   return true;
 }

@@ -181,7 +181,7 @@ static inline double ord_reference_read(const ord_reference_tensor *tensor, cons
   if (tensor->block_elements > 1) {
     const uint32_t last = tensor->rank - 1; /* blocks lie along the last axis, so there is one */
     int64_t block[ORD_RANK_MAX] = {0};
-    for (uint32_t axis = 0; axis < last; axis++) block[axis] = index[axis];
+    for (uint32_t axis = 0; axis + 1 < tensor->rank; axis++) block[axis] = index[axis];
     block[last] = index[last] / tensor->block_elements;
     return ord_reference_read_block(tensor->dtype, ord_reference_at(tensor, block),
                                     index[last] % tensor->block_elements);

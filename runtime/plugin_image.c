@@ -2,13 +2,15 @@
  *
  * Files are read whole and loaded out of an anonymous file in memory. The loader knows an object by the name it was
  * opened under, and that name is a descriptor's: a number that a mapped object still bears must not be used again, or
- * dlopen would answer with the old object.
+ * dlopen would answer with the old object. Where there is no /proc to name it by, the copy is a temporary file that is
+ * unlinked as soon as it is mapped.
  */
 #include "runtime/plugin_image.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 
 #define LARGEST_FILE_BYTES ((off_t)1 << 30)
 
-typedef char image_name[32]; /* "/proc/self/fd/N" */
+typedef char image_name[PATH_MAX]; /* "/proc/self/fd/N", or a temporary file */
 
 static bool read_bytes(const char *path, int descriptor, ord_image_file *file, ord_error *err) {
   for (size_t done = 0; done < file->size;) {
@@ -86,7 +88,7 @@ static bool write_bytes(int descriptor, const ord_image_file *file) {
 }
 
 /* Moves the descriptor to a number whose name no mapped object bears. */
-static bool name_image(int *descriptor, image_name name) {
+static bool name_descriptor(int *descriptor, image_name name) {
   for (;;) {
     snprintf(name, sizeof(image_name), "/proc/self/fd/%d", *descriptor);
     if (!is_mapped(name)) return true;
@@ -97,14 +99,35 @@ static bool name_image(int *descriptor, image_name name) {
   }
 }
 
-bool ord_image_map(const char *path, const ord_image_file *file, void **out_handle, ord_error *err) {
+/* An open copy of the file in memory, under a name that dlopen can follow; -1 with errno. */
+static int copy_to_memory(const ord_image_file *file, image_name name) {
   int descriptor = memfd_create("ordito-plugin", MFD_CLOEXEC);
+  if (descriptor < 0) return -1;
+  if (write_bytes(descriptor, file) && name_descriptor(&descriptor, name) && access(name, R_OK) == 0) return descriptor;
+  const int reason = errno;
+  close(descriptor);
+  errno = reason;
+  return -1;
+}
+
+static int copy_to_temporary(const ord_image_file *file, image_name name) {
+  const char *folder = getenv("TMPDIR");
+  snprintf(name, sizeof(image_name), "%s/ordito-plugin-XXXXXX", folder && *folder ? folder : "/tmp");
+  const int descriptor = mkostemp(name, O_CLOEXEC);
+  if (descriptor < 0 || write_bytes(descriptor, file)) return descriptor;
+  const int reason = errno;
+  close(descriptor);
+  unlink(name);
+  errno = reason;
+  return -1;
+}
+
+bool ord_image_map(const char *path, const ord_image_file *file, void **out_handle, ord_error *err) {
   image_name name;
-  if (descriptor < 0 || !write_bytes(descriptor, file) || !name_image(&descriptor, name)) {
-    const int reason = errno;
-    if (descriptor >= 0) close(descriptor);
-    return ord_fail(err, ORD_IO, "%s: cannot be copied into memory; %s", path, strerror(reason));
-  }
+  int descriptor = copy_to_memory(file, name);
+  const bool is_temporary = descriptor < 0;
+  if (is_temporary) descriptor = copy_to_temporary(file, name);
+  if (descriptor < 0) return ord_fail(err, ORD_IO, "%s: cannot be copied into memory; %s", path, strerror(errno));
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
@@ -114,6 +137,7 @@ bool ord_image_map(const char *path, const ord_image_file *file, void **out_hand
     ord_fail(err, ORD_INVALID, "%s: cannot be loaded; %s", path, reason);
   }
   close(descriptor);
+  if (is_temporary) unlink(name);
   *out_handle = handle;
   return handle != NULL;
 }

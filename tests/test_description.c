@@ -23,6 +23,7 @@ static const char whole[] = "ordito: 1\n"
                             "  positions: {dtype: i32, shape: [batch, seq], fill: positions}\n"
                             "  lengths:   {dtype: i32, shape: [batch], fill: lengths}\n"
                             "  scale:     {dtype: f32, shape: [1], fill: 0.5}\n"
+                            "  extra:     {dtype: f32, shape: [batch, seq]}\n"
                             "weights:\n"
                             "  wte:          {shape: [out: vocab, in: d]}\n"
                             "  h.<layer>.wq: {shape: [out: d, in: d], from: enc.<layer>.q, slice: {axis: 0, start: d}}\n"
@@ -55,7 +56,8 @@ static const char whole[] = "ordito: 1\n"
                             "        - attend: {x: x, lengths: lengths, layer: layer, out: x}\n"
                             "  - pool: {in: x, lengths: lengths, kind: last, out: vector}\n"
                             "  - matmul: {in: vector, weight: wte, out: next}\n"
-                            "outputs: [next, vector]\n"
+                            "  - relu: {in: extra, out: extra}\n"
+                            "outputs: [next, vector, extra]\n"
                             "tokenizer: {kind: bytes, first: 3, before: [vocab - 1], after: [2], cut: 32}\n"
                             "generate:\n"
                             "  logits: next\n"
@@ -81,12 +83,12 @@ static void test_every_key_changes_something(void **state) {
       {"a fixed dim", "n_head: 2", "n_head: 4"},
       {"min", "min: 1", "min: 0"},
       {"max", "max: context", "max: 32"},
-      {"dtype", "scale:     {dtype: f32", "scale:     {dtype: f16"},
+      {"dtype", "extra:     {dtype: f32", "extra:     {dtype: bf16"},
       {"shape of an input", "shape: [1]", "shape: [d]"},
       {"fill left out", ", fill: lengths", ""},
       {"fill with a number", "fill: 0.5", "fill: 0.25"},
       {"shape of a weight", "wte:          {shape: [out: vocab, in: d]", "wte:          {shape: [in: d, out: vocab]"},
-      {"shape without names", "position: {in: x, positions: positions, weight: wte",
+      {"an attribute with a default", "position: {in: x, positions: positions, weight: wte",
        "position: {in: x, positions: positions, weight: wte, offset: 2"},
       {"from", "from: enc.", "from: dec."},
       {"from left out", "from: enc.<layer>.q, ", ""},
@@ -104,7 +106,7 @@ static void test_every_key_changes_something(void **state) {
       {"index", "index: layer\n", "index: level\n"},
       {"an attribute", "causal: true", "causal: false"},
       {"out", "out: vector}", "out: vec}"},
-      {"outputs", "outputs: [next, vector]", "outputs: [vector, next]"},
+      {"outputs", "outputs: [next, vector, extra]", "outputs: [vector, next, extra]"},
       {"kind", "kind: bytes, first: 3, before: [vocab - 1], after: [2]", "kind: file, before: [299], after: [2]"},
       {"first", "first: 3", "first: 4"},
       {"before", "before: [vocab - 1]", "before: [vocab - 3]"},
@@ -130,7 +132,7 @@ static void test_every_key_changes_something(void **state) {
     if (strcmp(row[i].key, "out") == 0) {
       char *renamed = replace_in(text, "in: vector", "in: vec");
       free(text);
-      text = replace_in(renamed, "outputs: [next, vector]\n", "outputs: [next, vec]\n");
+      text = replace_in(renamed, "outputs: [next, vector", "outputs: [next, vec");
       free(renamed);
       renamed = replace_in(text, "vector: vector", "vector: vec");
       free(text);

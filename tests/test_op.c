@@ -37,6 +37,20 @@ static void test_slots_and_attributes(void **state) {
   }
 }
 
+/* Kernels find what the host adds to a node by its name; ordito_plugin.h lists these. */
+static void test_reserved_names(void **state) {
+  (void)state;
+  static const char *const reserved[] = {"out", "epilogue", "epilogue_out", "cache_k", "cache_v", "past", "extent"};
+  for (uint32_t i = 0; i < ord_op_count(); i++) {
+    const ord_op *op = ord_op_get(i);
+    for (uint32_t slot = 0; slot < op->slot_count; slot++) {
+      const char *name = op->slot[slot].name, *end = strrchr(name, '_');
+      for (size_t r = 0; r < op_testing_count(reserved); r++) assert_string_not_equal(name, reserved[r]);
+      assert_true(!end || strcmp(end, "_scale") != 0);
+    }
+  }
+}
+
 /* The conventions that break models silently have no default. */
 static void test_required_attributes(void **state) {
   (void)state;
@@ -126,7 +140,7 @@ static void test_table(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_slots_and_attributes),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_slots_and_attributes), cmocka_unit_test(test_reserved_names),
                                      cmocka_unit_test(test_required_attributes), cmocka_unit_test(test_infer_helpers),
                                      cmocka_unit_test(test_table)};
   return cmocka_run_group_tests(tests, NULL, NULL);

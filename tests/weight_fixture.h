@@ -25,7 +25,7 @@ static inline void empty_folder(const char *path) {
   for (struct dirent *entry = listed ? readdir(listed) : NULL; entry; entry = readdir(listed)) {
     char inner[512];
     if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
-    snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+    assert_true(snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < (int)sizeof inner);
     if (unlink(inner) != 0) {
       empty_folder(inner);
       rmdir(inner);
@@ -56,8 +56,8 @@ static inline void expect_files(const char *names) {
   const int count = scandir(folder, &entry, NULL, alphasort);
   assert_true(count >= 0);
   for (int i = 0; i < count; i++) {
-    const size_t length = strlen(found);
-    if (entry[i]->d_name[0] != '.') snprintf(found + length, sizeof found - length, "%s ", entry[i]->d_name);
+    const size_t length = strlen(found), left = sizeof found - length;
+    if (entry[i]->d_name[0] != '.') assert_true(snprintf(found + length, left, "%s ", entry[i]->d_name) < (int)left);
     free(entry[i]);
   }
   free(entry);
