@@ -11,7 +11,10 @@ static int check_one(const cli_request *request, ord_context *context, const cha
   ord_model *model = NULL;
   one.positional[0] = file;
   const int code = cli_load_model(&one, context, &model);
-  if (code == CLI_OK) printf("%s: %s is right\n", file, ord_model_name(model));
+  if (code == CLI_OK) {
+    const char *about = ord_model_about(model);
+    printf("%s: %s is right%s%s\n", file, ord_model_name(model), about ? ": " : "", about ? about : "");
+  }
   ord_model_destroy(model);
   return code;
 }

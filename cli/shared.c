@@ -134,13 +134,24 @@ int cli_open_model(const cli_request *request, cli_stage *out) {
   return code;
 }
 
+/* How much memory a session will take, before it is taken. */
+static int print_memory(ord_model *model, const ord_session_options *options) {
+  ord_error err = ORD_ERROR_INIT;
+  ord_memory_report need = {.struct_size = sizeof need};
+  if (!ord_model_estimate_memory(model, options, &need, &err)) return cli_fail(&err);
+  fprintf(stderr, "memory: %.1f MB (weights %.1f, packed weights %.1f, cache %.1f, values %.1f)\n", (double)need.peak / 1e6,
+          (double)need.weights / 1e6, (double)need.packed / 1e6, (double)need.cache / 1e6, (double)need.arena / 1e6);
+  return CLI_OK;
+}
+
 int cli_start_session(const cli_request *request, bool generates, cli_stage *stage) {
   ord_error err = ORD_ERROR_INIT;
   ord_session_options options;
-  const int code = cli_open_weights(request, stage->model);
-  if (code != CLI_OK) return code;
+  int code = cli_open_weights(request, stage->model);
   cli_session_options(request, &options);
   options.generates = generates;
+  if (code == CLI_OK) code = print_memory(stage->model, &options);
+  if (code != CLI_OK) return code;
   return ord_session_create(stage->model, &options, &stage->session, &err) ? CLI_OK : cli_fail(&err);
 }
 

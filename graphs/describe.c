@@ -132,8 +132,13 @@ static bool append_cache(node_picture *picture, uint32_t index, ord_error *err) 
                      size, err))
       return false;
   }
+  return true;
+}
+
+static bool append_past(node_picture *picture, uint32_t index, ord_error *err) {
+  if (index == ORD_NONE) return true;
   return append_host(picture, (ord_operand){.name = "past", .role = ORD_SCALAR, .dtype = ORD_I32, .rank = 1},
-                     ORD_IS_PAST, &cache->batch, err);
+                     ORD_IS_PAST, &picture->graph->cache[index].batch, err);
 }
 
 static bool append_scales(node_picture *picture, const ord_graph_node *node, ord_error *err) {
@@ -210,7 +215,7 @@ bool ord_describe_node(const ord_graph *graph, const ord_graph_node *node, const
     return false;
   for (uint32_t i = 0; i < node->epilogue_count; i++)
     if (!append_epilogue(&picture, &node->epilogue[i], &epilogue[i], err)) return false;
-  if (!append_extents(&picture, err)) return false;
+  if (!append_past(&picture, node->cache, err) || !append_extents(&picture, err)) return false;
   out->operand = picture.is;
   out->node = (ord_node){.struct_size = sizeof out->node,
                          .op_version = node->op->version,

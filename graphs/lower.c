@@ -8,6 +8,47 @@
 
 #include "graphs/lower_parts.h"
 
+/* What the store will hold for one weight operand. Operands that share it are equal but for the step. */
+typedef struct holding {
+  uint64_t first_weight, key;
+  uint32_t segment_count;
+  size_t bytes;
+} holding;
+
+static int by_identity(const void *a, const void *b) {
+  const holding *x = a, *y = b;
+  if (x->first_weight != y->first_weight) return x->first_weight < y->first_weight ? -1 : 1;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  return (x->segment_count > y->segment_count) - (x->segment_count < y->segment_count);
+}
+
+static holding hold(const ord_step *step, uint32_t which) {
+  const ord_operand *operand = &step->node.operand[which];
+  const ord_pack *pack = &step->choice.answer.pack[which];
+  holding held = {.key = pack->key, .bytes = pack->bytes, .segment_count = operand->segment_count};
+  if (operand->segment_count > 0) held.first_weight = operand->segment[0].weight_id;
+  if (!pack->key && !ord_tensor_bytes(operand->dtype, operand->rank, operand->dim, &held.bytes)) held.bytes = 0;
+  return held;
+}
+
+/* The bytes of weights that the plan keeps, as stored and packed; each once. */
+static bool sum_weights(ord_lower *lower, ord_error *err) {
+  ord_plan *plan = lower->plan;
+  uint32_t count = 0;
+  holding *held = ord_arena_take(&lower->arena, (size_t)plan->weight_count + 1, sizeof *held);
+  if (!held) return ord_fail_memory(err, "making a plan");
+  for (uint32_t n = 0; n < plan->step_count; n++)
+    for (uint32_t i = 0; i < plan->step[n].node.operand_count; i++)
+      if (plan->step[n].node.operand[i].role == ORD_WEIGHT && count < plan->weight_count)
+        held[count++] = hold(&plan->step[n], i);
+  if (count > 0) qsort(held, count, sizeof *held, by_identity);
+  for (uint32_t i = 0; i < count; i++) {
+    if (i > 0 && by_identity(&held[i - 1], &held[i]) == 0) continue;
+    *(held[i].key ? &plan->packed_bytes : &plan->stored_bytes) += held[i].bytes;
+  }
+  return true;
+}
+
 static bool sum_up(ord_lower *lower, ord_error *err) {
   ord_plan *plan = lower->plan;
   for (uint32_t n = 0; n < plan->step_count; n++) {
@@ -18,7 +59,7 @@ static bool sum_up(ord_lower *lower, ord_error *err) {
   uint64_t moved;
   if (!ord_graph_moved_bytes(lower->graph, &moved, err)) return false;
   plan->moved_bytes = moved;
-  return true;
+  return sum_weights(lower, err);
 }
 
 bool ord_plan_create(const ord_graph *graph, const ord_lower_options *options, ord_plan **out, ord_error *err) {

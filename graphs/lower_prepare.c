@@ -58,6 +58,8 @@ bool ord_lower_prepare(ord_lower *lower, ord_error *err) {
     for (uint32_t i = 0; i < step->node.operand_count; i++)
       if (step->place[i].space == ORD_SPACE_WEIGHT && !take_weight(lower, n, i, err)) return false;
     if (!prepare_step(lower, step, err)) return false;
+    /* An original that was only packed goes before the next one comes. */
+    if (plan->store) ord_weight_store_trim(plan->store);
   }
   return true;
 }

@@ -94,6 +94,7 @@ ORD_API ORD_MUST_CHECK bool ord_model_load_text(ord_context *context, const char
                                                 char **out_messages, ord_error *err);
 ORD_API void ord_model_destroy(ord_model *model);
 ORD_API const char *ord_model_name(const ord_model *model); /* the full name, with the size */
+ORD_API const char *ord_model_about(const ord_model *model); /* one line for people; NULL: none */
 ORD_API int64_t ord_model_context(const ord_model *model);  /* the maximum of the token axis, 0: none */
 ORD_API int64_t ord_model_vocab(const ord_model *model);    /* width of the logits, 0: no generation */
 
@@ -238,6 +239,10 @@ typedef struct ord_memory_report {
   uint64_t weights, packed, cache, arena, worker, captures, peak;
 } ord_memory_report;
 ORD_API void ord_session_memory(const ord_session *session, ord_memory_report *out);
+/* What a session with these options will need, before anything is allocated for it: weights, packed, cache, arena and
+ * their sum as peak. Weights that are not open count as f32. */
+ORD_API ORD_MUST_CHECK bool ord_model_estimate_memory(ord_model *model, const ord_session_options *options,
+                                                      ord_memory_report *out, ord_error *err);
 
 /* One run as bench needs it: `eager` chooses the walk; step times are added per step of the plan for this length. */
 typedef struct ord_timing {

@@ -82,7 +82,8 @@ enum { ORD_INPUT, ORD_WEIGHT, ORD_STATE, ORD_SCALAR, ORD_OUTPUT, ORD_ABSENT };
 #define ORD_NONE 0xffffffffu /* no operand */
 #define ORD_LAST INT64_MAX   /* attention's `align`: queries end at the last valid key */
 
-/* `rows` rows of one weight; a fused weight is a list of them, in order. `weight_id` is unique in the model. */
+/* `rows` rows (of a scalar: 1) of one weight; a fused weight is a list of them, in order. `weight_id` is unique in the
+ * model. */
 typedef struct {
   int64_t rows;
   uint64_t weight_id;
@@ -92,18 +93,27 @@ typedef struct {
  *
  * Order within a node: one entry per slot of the op, in the op table's order (an optional slot that is not given is
  * ORD_ABSENT; the entries of a list slot follow one another), then the outputs, then what the host adds: states,
- * `<slot>_scale`, epilogue operands, scalars. Find those by name: ord_node_find. */
+ * `<slot>_scale`, operands of the epilogue in its order, scalars (past, then extents).
+ *
+ * Names: each entry bears its slot's name (all entries of a list slot the same). Each output is called out (find number
+ * n with ord_node_output), what an epilogue item reads is called epilogue and what it writes epilogue_out (ord_epilogue
+ * has their numbers); states are cache_k and cache_v, scalars past and extent. These names, and all that end in _scale,
+ * are reserved: no slot has one.
+ *
+ * A weight is used as stored (or as packed), also where the result is wider: to the checks of a model every weight
+ * counts as f32, so that in a copy or a gather (embedding, gather, slice, ..) the operand may be bf16 or blocks and the
+ * output f32. A weight that is seen through a view is an INPUT: it has no segments and is never packed. */
 typedef struct {
-  const char *name;      /* the slot's name; states: cache_k, cache_v; scalars: past, extent */
+  const char *name;
   uint16_t role, dtype;
   uint32_t rank;
   int64_t dim[ORD_RANK_MAX];    /* exact, or the plan's maximum where `extent` names a scalar */
   int64_t stride[ORD_RANK_MAX]; /* in bytes; of a block type: bytes per block along the last dim */
-  uint32_t extent[ORD_RANK_MAX]; /* the operand, an i64 SCALAR, that holds this dim in a run; ORD_NONE: `dim` is exact */
+  uint32_t extent[ORD_RANK_MAX]; /* the SCALAR operand, i64, that holds this dim in a run; ORD_NONE: `dim` is exact */
   uint16_t block_elements, block_bytes; /* 1 and the element's bytes for plain types */
   uint32_t align_log2;                  /* the address is a multiple of 1 << align_log2 */
   uint32_t segment_count, reserved0;
-  const ord_segment *segment; /* WEIGHT: the rows it is made of */
+  const ord_segment *segment; /* WEIGHT: the rows it is made of, always at least one segment */
   uint64_t reserved[2];
 } ord_operand;
 
@@ -137,7 +147,7 @@ typedef struct {
 /* Device kinds and CPU feature bits (ord_device_info.features of a CPU). */
 enum { ORD_DEVICE_CPU = 1, ORD_DEVICE_CUDA = 2 };
 enum {
-  ORD_CPU_AVX2 = 1, /* with FMA and F16C */
+  ORD_CPU_AVX2 = 1,   /* with FMA and F16C */
   ORD_CPU_AVX512 = 2, /* F, BW, VL, DQ */
   ORD_CPU_AVX512_BF16 = 4,
   ORD_CPU_AVX512_VNNI = 8
@@ -184,17 +194,23 @@ enum {
 };
 
 /* The host zeroes it, sets struct_size, epilogue_served = node->epilogue_count and `pack` (one entry an operand,
- * zeroed). A kernel writes no field beyond struct_size. */
+ * zeroed). A kernel writes no field beyond struct_size.
+ *
+ * Scratch, worker, persistent and packed memory are 64-byte aligned; a pointer to memory of which 0 bytes were asked
+ * for says nothing.
+ *
+ * alias_mask is a permission. The host uses it for the first output and an INPUT that another node made, that has the
+ * same type, sizes and strides, whose memory nobody reads after this node, and this node through that operand only. */
 typedef struct {
   uint32_t struct_size;
-  uint32_t flags; /* ORD_APPENDS, .. */
+  uint32_t flags;            /* ORD_APPENDS, .. */
   uint64_t scratch_bytes;    /* for one launch; shared by all its chunks and phases, contents undefined at its start */
   uint64_t worker_bytes;     /* for each thread of a launch */
   uint64_t persistent_bytes; /* for the node's life, zeroed once, shared with nobody */
-  uint32_t phase_count;                /* 1..ORD_PHASE_MAX */
-  uint32_t chunk_limit[ORD_PHASE_MAX]; /* how many chunks each phase is cut into, at least 1 */
+  uint32_t phase_count;      /* 1..ORD_PHASE_MAX */
+  uint32_t chunk_limit[ORD_PHASE_MAX]; /* exactly so many chunks is each phase cut into, at least 1 */
   uint32_t alias_mask;                 /* bit i: the first output may overwrite operand i */
-  uint32_t epilogue_served;            /* items, from the first, that this kernel would fuse; lower it to refuse the rest */
+  uint32_t epilogue_served; /* items, from the first, that this kernel would fuse; lower it to refuse the rest */
   uint32_t reserved;
   ord_pack *pack;
   double estimate_us; /* orders the variants of one plugin only; 0: none */
@@ -206,8 +222,8 @@ typedef struct {
 
 enum { ORD_WARMUP = 1, ORD_CAPTURING = 2, ORD_IN_LOOP = 4 };
 
-/* One chunk of one phase. `operand[i]` is the address of the node's operand i (packed weights already replaced,
- * NULL where absent). */
+/* One chunk of one phase; chunk_count is the answer's chunk_limit[phase], whatever the number of threads. `operand[i]`
+ * is the address of the node's operand i (packed weights already replaced, NULL where absent). */
 typedef struct {
   uint32_t struct_size, flags;
   uint32_t phase, chunk, chunk_count, reserved;
@@ -254,8 +270,8 @@ typedef struct ord_kernel {
   ord_status (*query)(const struct ord_kernel *kernel, const ord_node *node, ord_answer *answer);
 
   /* Lays out slice `slice` of `slice_count` of operand `weight` into `packed` (answer->pack[weight].bytes long).
-   * `segment[i]` are the stored rows of segment i, laid out as the operand's strides say. May be NULL where every
-   * key is 0. */
+   * `segment[i]` are the stored rows of segment i, laid out as the operand's strides say. The scales of an i8 weight
+   * are not there: launch applies them. May be NULL where every key is 0. */
   ord_status (*pack)(const struct ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                      const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed);
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "models/builder.h"
+#include "models/builder_item.h"
 
 /* ---- an item that is none --------------------------------------------------------------------------------------- */
 

@@ -12,8 +12,8 @@
 /* Is the name bound around the call of the block that is being built? */
 static const ord_binding *find_outside(const ord_builder *builder, const char *name) {
   const ord_scope *scope = builder->scope;
-  while (scope->outer) scope = scope->outer;
-  for (scope = scope->caller; scope; scope = scope->outer ? scope->outer : scope->caller) {
+  while (scope && scope->outer) scope = scope->outer;
+  for (scope = scope ? scope->caller : NULL; scope; scope = scope->outer ? scope->outer : scope->caller) {
     const ord_binding *binding = ord_names_find(&scope->bound, name);
     if (binding) return binding;
   }

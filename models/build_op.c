@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "models/builder.h"
+#include "models/builder_item.h"
 
 enum { KEY_MAX = 32 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/builder.h"
+#include "models/builder_item.h"
 
 /* ---- repeat ----------------------------------------------------------------------------------------------------- */
 

@@ -127,7 +127,7 @@ static void read_text(ord_description *description, const char *text, size_t byt
                 &description->root);
   if (!description->root) return;
   description->item_limit = options->item_limit ? options->item_limit : ORD_ITEM_LIMIT;
-  description->context = options->context;
+  description->context = options->context > 0 ? options->context : 0;
   ord_reader reader = {
       .description = description, .options = options, .teller = {.list = list, .path = "", .calls = ""}};
   reader.fixed = (ord_expression_scope){.find = find_dim, .context = &reader, .arena = &description->arena};

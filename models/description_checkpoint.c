@@ -65,7 +65,7 @@ static void write_name(order_writer *writer, const ord_yaml_node *node) {
   if (!ord_arena_grow(&description->arena, &description->order, &writer->name_capacity, description->order_count + 1,
                       sizeof *description->order) ||
       !ord_arena_grow(&description->arena, &description->order_place, &writer->place_capacity,
-                      description->order_count + 1, sizeof *description->order_place)) {
+                      description->order_count + 1, sizeof(const ord_yaml_node *))) {
     writer->has_stopped = !ord_tell_memory(&writer->reader->teller);
     return;
   }

@@ -17,14 +17,14 @@ static bool check_dim_name(ord_reader *reader, const ord_yaml_node *key) {
   return false;
 }
 
-static void add_dim(ord_reader *reader, const ord_yaml_node *key) {
+static void add_dim(ord_reader *reader, const ord_yaml_node *key, bool is_set) {
   ord_description *description = reader->description;
   if (!check_dim_name(reader, key)) {
     description->has_lost_dims = true;
     return;
   }
   ord_dim *dim = &description->dim[description->dim_count];
-  *dim = (ord_dim){.name = key->text, .key = key, .number = description->dim_count};
+  *dim = (ord_dim){.name = key->text, .key = key, .number = description->dim_count, .is_set = is_set};
   if (!ord_names_put(&description->dim_of_name, &description->arena, dim->name, dim)) {
     (void)ord_tell_memory(&reader->teller);
     return;
@@ -52,26 +52,39 @@ static const ord_yaml_node *choose_row(ord_reader *reader, const ord_yaml_node *
   return NULL;
 }
 
+static bool list_keys(ord_reader *reader, const ord_yaml_node *map, ord_names *out) {
+  for (const ord_yaml_node *key = map->first; key; key = key->next)
+    if (!ord_names_put(out, &reader->description->arena, key->text, (void *)key))
+      return ord_tell_memory(&reader->teller);
+  return true;
+}
+
 /* Every row sets what the first one sets. */
-static void check_row(ord_reader *reader, const ord_yaml_node *key, const ord_yaml_node *first) {
-  if (!ord_field_is_map(&reader->teller, key->value, key->text, "a mapping of dims to numbers")) return;
+static void compare_rows(ord_reader *reader, const ord_yaml_node *key, const ord_yaml_node *first,
+                         const ord_names *first_names) {
+  ord_names names = {0};
+  if (!list_keys(reader, key->value, &names)) return;
   for (const ord_yaml_node *dim = first->value->first; dim; dim = dim->next)
-    if (!ord_yaml_find(key->value, dim->text))
+    if (!ord_names_find(&names, dim->text))
       ord_tell(&reader->teller, key,
                "size '%s' does not set dim '%s'; size '%s' sets it (line %u); wanted the same dims in each", key->text,
                dim->text, first->text, dim->line);
   for (const ord_yaml_node *dim = key->value->first; dim; dim = dim->next)
-    if (!ord_yaml_find(first->value, dim->text))
+    if (!ord_names_find(first_names, dim->text))
       ord_tell(&reader->teller, dim, "size '%s' does not set dim '%s'; wanted the same dims in each", first->text,
                dim->text);
 }
 
 static void check_rows(ord_reader *reader, const ord_yaml_node *sizes) {
   const ord_yaml_node *first = sizes->first;
+  const bool has_first = first->value->kind == ORD_YAML_MAP;
+  ord_names first_names = {0};
+  if (has_first && !list_keys(reader, first->value, &first_names)) return;
   for (const ord_yaml_node *key = first; key; key = key->next) {
     ord_fault fault;
     if (!ord_scalar_label("a size", key->text, &fault)) ord_tell_fault(&reader->teller, key, &fault);
-    if (first->value->kind == ORD_YAML_MAP || key == first) check_row(reader, key, first);
+    if (ord_field_is_map(&reader->teller, key->value, key->text, "a mapping of dims to numbers") && has_first)
+      compare_rows(reader, key, first, &first_names);
   }
 }
 
@@ -144,20 +157,20 @@ static void read_row(ord_reader *reader, const ord_yaml_node *row) {
 
 /* ---- the parts ------------------------------------------------------------------------------------------------ */
 
-/* Registers the dims of `row` (a mapping) and of `dims` (a mapping or NULL). */
-static void add_dims(ord_reader *reader, const ord_yaml_node *row, const ord_yaml_node *dims) {
+/* Registers the dims of `row` and of `dims`, mappings or NULL. */
+static void add_dims(ord_reader *reader, const ord_yaml_node *row, bool row_is_set, const ord_yaml_node *dims) {
   ord_description *description = reader->description;
   const size_t most = (row ? row->count : 0) + (dims ? dims->count : 0);
   description->dim = ord_reader_take(reader, most, sizeof *description->dim);
   if (!description->dim) return;
-  for (const ord_yaml_node *key = row ? row->first : NULL; key; key = key->next) add_dim(reader, key);
+  for (const ord_yaml_node *key = row ? row->first : NULL; key; key = key->next) add_dim(reader, key, row_is_set);
   for (const ord_yaml_node *key = dims ? dims->first : NULL; key; key = key->next) {
     const ord_dim *other = ord_names_find(&description->dim_of_name, key->text);
     if (other)
       ord_tell(&reader->teller, key, "dim '%s' is set by the sizes (line %u) and again here; wanted once", key->text,
                other->key->line);
     else
-      add_dim(reader, key);
+      add_dim(reader, key, false);
   }
 }
 
@@ -219,9 +232,7 @@ void ord_description_read_sizes(ord_reader *reader, const ord_yaml_node *sizes, 
   /* Without a choice the names of the first row are known and their values are not, so that the rest can be read. */
   const ord_yaml_node *first = as_map(sizes) && sizes->first ? as_map(sizes->first->value) : NULL;
   description->has_lost_dims = (dims && !as_map(dims)) || (sizes && !first && !chosen);
-  add_dims(reader, chosen ? chosen : first, as_map(dims));
-  for (uint32_t i = 0; i < description->dim_count && !chosen && first; i++)
-    description->dim[i].is_set = ord_yaml_find(first, description->dim[i].name) != NULL;
+  add_dims(reader, chosen ? chosen : first, !chosen, as_map(dims));
   if (as_map(sizes)) read_rows(reader, sizes, chosen);
 }
 

@@ -129,13 +129,12 @@ static bool read_from(ord_teller *teller, const ord_expression_scope *scope, con
                       ord_arena *arena, const char **out) {
   ord_fault fault;
   if (!ord_field_is_scalar(teller, from, "from", "the name of a tensor in the weight file")) return false;
-  if (from->bytes && !strpbrk(from->text, "{}") && ord_pattern_expand(scope, from->text, arena, out, &fault))
+  /* What characters the name of a tensor holds is the file's affair, but braces are a slip. */
+  const bool is_sound = from->bytes > 0 && !strpbrk(from->text, "{}");
+  if (is_sound ? ord_pattern_expand(scope, from->text, arena, out, &fault)
+               : ord_pattern_check("from", from->text, &fault))
     return true;
-  /* What the characters of a weight's name may be is the file's affair, but braces are a slip. */
-  if (from->bytes && !strpbrk(from->text, "{}"))
-    ord_tell_fault(teller, from, &fault);
-  else if (!ord_pattern_check("from", from->text, &fault))
-    ord_tell_fault(teller, from, &fault);
+  ord_tell_fault(teller, from, &fault);
   return false;
 }
 

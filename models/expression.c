@@ -127,6 +127,7 @@ static bool read_brackets(expression_reader *reader, ord_size *out) {
 }
 
 static bool read_factor(expression_reader *reader, ord_size *out) {
+  *out = (ord_size){NULL, 0};
   const char *begin = reader->at;
   bool is_negative = false;
   for (; peek(reader) == '-'; reader->at++) is_negative = !is_negative;
@@ -158,7 +159,7 @@ static bool read_term(expression_reader *reader, ord_size *out) {
   while (peek(reader) == '*' || *reader->at == '/') {
     const char *sign = reader->at++;
     const ord_size left = *out;
-    ord_size right;
+    ord_size right = {NULL, 0};
     if (!read_factor(reader, &right)) return false;
     const ord_size_status status = *sign == '*' ? ord_size_product(reader->scope->arena, left, right, out)
                                                 : ord_size_quotient(reader->scope->arena, left, right, out);
@@ -174,7 +175,7 @@ static bool read_sum(expression_reader *reader, ord_size *out) {
   while (peek(reader) == '+' || *reader->at == '-') {
     const char *sign = reader->at++;
     const ord_size left = *out;
-    ord_size right;
+    ord_size right = {NULL, 0};
     if (!read_term(reader, &right)) return false;
     const ord_size_status status = *sign == '+' ? ord_size_sum(reader->scope->arena, left, right, out)
                                                 : ord_size_difference(reader->scope->arena, left, right, out);

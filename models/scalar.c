@@ -205,7 +205,7 @@ bool ord_scalar_label(const char *what, const char *text, ord_fault *fault) {
 
 /* "0012" -> "12", "0x10" -> "16", "1e3" -> "1000"; false where no whole number can be meant. */
 static bool guess_digits(const char *token, char *hint) {
-  char plain[HINT_BYTES];
+  char plain[HINT_BYTES] = "";
   if (!copy_without(token, "_", plain, sizeof plain)) return false;
   const int base = plain[0] != '0' ? 10 : plain[1] == 'x' ? 16 : plain[1] == 'o' ? 8 : plain[1] == 'b' ? 2 : 10;
   double value;

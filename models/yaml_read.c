@@ -3,6 +3,7 @@
  * The event loop. Depth and nodes are counted here, event by event, so that hostile text costs no more than its bytes:
  * libyaml's document loader, which recurses and follows aliases, is never used.
  */
+#include <assert.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -141,6 +142,7 @@ static bool attach(yaml_reader *reader, ord_yaml_node *node) {
     return true;
   }
   open_node *parent = &reader->open[reader->depth - 1];
+  assert(parent->node);
   if (parent->node->kind == ORD_YAML_MAP) return attach_to_map(reader, parent, node);
   if (parent->last)
     parent->last->next = node;

@@ -274,12 +274,10 @@ static void tell_reasons(const kernel_contest *contest, ord_text *text) {
 /* No contender may win: says why. `has_reference`: the reference would serve, but the policy denies it. */
 static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_error *err) {
   ord_text text = {0};
-  ord_status code = ORD_UNSUPPORTED;
   bool any_asked = false;
   for (uint32_t i = 0; i < contest->count; i++) any_asked |= contest->entry[i].is_asked;
   if (contest->pin && !any_asked) {
     tell_unknown_pin(contest, &text);
-    code = ORD_INVALID;
   } else if (contest->pin) {
     ord_text_add(&text, "the pinned kernel does not serve this op; ");
     tell_reasons(contest, &text);
@@ -296,7 +294,7 @@ static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_e
   if (text.failed)
     ord_fail_memory(err, "telling why no kernel serves");
   else
-    ord_fail(err, code, "%s: %s", contest->node->label ? contest->node->label : contest->node->op, text.bytes);
+    ord_fail(err, ORD_UNSUPPORTED, "%s: %s", contest->node->label ? contest->node->label : contest->node->op, text.bytes);
   ord_text_finish(&text);
   return false;
 }

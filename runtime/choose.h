@@ -34,8 +34,8 @@ typedef struct ord_verdict {
 typedef struct ord_choice {
   const ord_plugin_entry *plugin;
   const ord_kernel *kernel;
-  ord_answer answer; /* answer.pack has node->operand_count entries */
-  const ord_pin *pin; /* the pin that forced it, or NULL */
+  ord_answer answer;          /* answer.pack has node->operand_count entries */
+  const ord_pin *pin;         /* the pin that forced it, or NULL */
   const ord_verdict *verdict; /* all that were asked, the winner first */
   uint32_t verdict_count;
 } ord_choice;
@@ -55,7 +55,6 @@ ORD_MUST_CHECK bool ord_choose(const ord_chooser *chooser, const ord_node *node,
 
 /* Would a kernel other than the reference serve this node (the pinned one, if a pin selects it), fusing all
  * `node->epilogue_count` items? What every fusion pass asks. Returns false also when out of memory. */
-bool ord_chooser_serves(const ord_chooser *chooser, const ord_node *node, const char *const *path,
-                        uint32_t path_count);
+bool ord_chooser_serves(const ord_chooser *chooser, const ord_node *node, const char *const *path, uint32_t path_count);
 
 #endif

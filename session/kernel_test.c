@@ -10,6 +10,12 @@
 #include "ops/cases.h"
 #include "session/parts.h"
 
+/* Rows that a kernel refuses for one reason. */
+typedef struct refusal {
+  const char *reason;
+  uint32_t count, first; /* first: the row's number */
+} refusal;
+
 typedef struct kernel_test {
   const char *file, *wanted_row;
   bool json;
@@ -19,6 +25,9 @@ typedef struct kernel_test {
   ord_row_fn row_fn;
   void *row_context;
   uint32_t passed, refused, failed;
+  ord_arena arena;
+  refusal *refusal; /* of the kernel that is tested */
+  uint32_t refusal_count, refusal_capacity;
 } kernel_test;
 
 static const char *const verdict_name[] = {"passed", "refused", "failed"};
@@ -40,7 +49,8 @@ static void add_row_text(kernel_test *test, const char *name, const ord_case *ro
 static void add_row_json(kernel_test *test, const char *name, const ord_kernel *kernel, const ord_case *row,
                          const ord_case_result *result) {
   const bool is_first = test->passed + test->refused + test->failed == 0;
-  ord_text_add(test->text, "%s\n  {\"row\": \"%s\", \"op\": \"%s\", \"verdict\": \"%s\", \"error\": %.3g, \"operands\": ",
+  ord_text_add(test->text,
+               "%s\n  {\"row\": \"%s\", \"op\": \"%s\", \"verdict\": \"%s\", \"error\": %.3g, \"operands\": ",
                is_first ? "" : ",", name, kernel->op, verdict_name[result->verdict], result->error);
   ord_text_add_json(test->text, row->operands);
   ord_text_add(test->text, ", \"attributes\": ");
@@ -50,21 +60,42 @@ static void add_row_json(kernel_test *test, const char *name, const ord_kernel *
   ord_text_add(test->text, "}");
 }
 
+static bool note_refusal(kernel_test *test, uint32_t number, const char *reason, ord_error *err) {
+  for (uint32_t i = 0; i < test->refusal_count; i++)
+    if (strcmp(test->refusal[i].reason, reason) == 0) {
+      test->refusal[i].count++;
+      return true;
+    }
+  const refusal made = {.reason = ord_arena_text(&test->arena, reason), .count = 1, .first = number};
+  if (!made.reason ||
+      !ord_arena_grow(&test->arena, &test->refusal, &test->refusal_capacity, test->refusal_count + 1, sizeof made))
+    return ord_fail_memory(err, "testing a kernel");
+  test->refusal[test->refusal_count++] = made;
+  return true;
+}
+
+static void add_refusals(const kernel_test *test, const ord_kernel *kernel) {
+  for (uint32_t i = 0; i < test->refusal_count; i++)
+    ord_text_add(test->text, "  refused %u: %s (%s:%u%s)\n", test->refusal[i].count, test->refusal[i].reason,
+                 kernel->name, test->refusal[i].first, test->refusal[i].count > 1 ? ", .." : "");
+}
+
 static bool test_row(kernel_test *test, const ord_op *op, const ord_kernel *kernel, uint32_t number, ord_error *err) {
   char name[96];
   ord_case_result result = {0};
-  const ord_case_options options = {
-      .host = ord_registry_host(test->registry), .device = test->device};
+  const ord_case_options options = {.host = ord_registry_host(test->registry), .device = test->device};
   name_row(name, sizeof name, kernel, number);
   if (test->wanted_row && strcmp(test->wanted_row, name) != 0) return true;
   if (test->row_fn) test->row_fn(test->row_context, name);
   if (!ord_case_run(op, &op->cases[number], kernel, &options, &result, err)) return false;
-  if (test->json) add_row_json(test, name, kernel, &op->cases[number], &result);
-  else add_row_text(test, name, &op->cases[number], &result);
+  if (test->json)
+    add_row_json(test, name, kernel, &op->cases[number], &result);
+  else
+    add_row_text(test, name, &op->cases[number], &result);
   test->passed += result.verdict == ORD_CASE_PASSED;
   test->refused += result.verdict == ORD_CASE_REFUSED;
   test->failed += result.verdict == ORD_CASE_FAILED;
-  return true;
+  return result.verdict != ORD_CASE_REFUSED || note_refusal(test, number, result.text, err);
 }
 
 static bool test_kernel(kernel_test *test, const ord_kernel *kernel, ord_error *err) {
@@ -73,11 +104,13 @@ static bool test_kernel(kernel_test *test, const ord_kernel *kernel, ord_error *
     return ord_fail(err, ORD_INVALID, "kernel '%s' claims op '%s', which this version does not know", kernel->name,
                     kernel->op);
   const uint32_t passed = test->passed, refused = test->refused, failed = test->failed;
+  test->refusal_count = 0;
   for (uint32_t i = 0; op->cases && op->cases[i].operands; i++)
     if (!test_row(test, op, kernel, i, err)) return false;
-  if (!test->json && test->passed + test->refused + test->failed > passed + refused + failed)
-    ord_text_add(test->text, "%-28s %-18s %u passed, %u refused, %u failed\n", kernel->name, kernel->op,
-                 test->passed - passed, test->refused - refused, test->failed - failed);
+  if (test->json || test->passed + test->refused + test->failed == passed + refused + failed) return true;
+  ord_text_add(test->text, "%-28s %-18s %u passed, %u refused, %u failed\n", kernel->name, kernel->op,
+               test->passed - passed, test->refused - refused, test->failed - failed);
+  if (!test->wanted_row) add_refusals(test, kernel);
   return true;
 }
 
@@ -117,10 +150,13 @@ bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, c
     done = test_plugin(&test, ord_registry_get(registry, 0), err);
   }
   ord_registry_destroy(registry);
+  ord_arena_finish(&test.arena);
   if (device) device->table->destroy(device);
   if (done && text.failed) done = ord_fail_memory(err, "writing a report");
   *out_failed = test.failed;
-  if (done) *out = text.bytes;
-  else ord_text_finish(&text);
+  if (done)
+    *out = text.bytes;
+  else
+    ord_text_finish(&text);
   return done;
 }

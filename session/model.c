@@ -141,6 +141,7 @@ void ord_model_destroy(ord_model *model) {
 }
 
 const char *ord_model_name(const ord_model *model) { return ord_description_full_name(model->description); }
+const char *ord_model_about(const ord_model *model) { return ord_description_about(model->description); }
 int64_t ord_model_vocab(const ord_model *model) { return vocab_of(model); }
 
 int64_t ord_model_context(const ord_model *model) {

@@ -36,7 +36,8 @@ static void kernels_json(const ord_registry *registry, ord_text *text) {
   ord_text_add(text, "{\"plugins\": [");
   for (uint32_t i = 0; i < ord_registry_count(registry); i++) {
     const ord_plugin_entry *entry = ord_registry_get(registry, i);
-    ord_text_add(text, "%s\n  {\"name\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"file\": ", i ? "," : "",
+    ord_text_add(text,
+                 "%s\n  {\"name\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"file\": ", i ? "," : "",
                  entry->manifest->name, entry->manifest->version, (unsigned long long)entry->digest);
     ord_text_add_json(text, entry->file);
     ord_text_add(text, ", \"kernels\": [");
@@ -65,22 +66,31 @@ static void kernels_json(const ord_registry *registry, ord_text *text) {
 bool ord_context_report_kernels(ord_context *context, bool json, char **out, ord_error *err) {
   ord_text text = {0};
   *out = NULL;
-  if (json) kernels_json(context->registry, &text);
-  else kernels_text(context->registry, &text);
+  if (json)
+    kernels_json(context->registry, &text);
+  else
+    kernels_text(context->registry, &text);
   return give(&text, out, err);
 }
 
 /* ---- explain ----------------------------------------------------------------------------------------------------- */
 
+static void explain_plugins(const ord_registry *registry, ord_text *text) {
+  ord_text_add(text, "plugins\n");
+  for (uint32_t i = 0; i < ord_registry_count(registry); i++) {
+    const ord_plugin_entry *entry = ord_registry_get(registry, i);
+    ord_text_add(text, "  %-16s %-8s digest %016llx  %s\n", entry->manifest->name, entry->manifest->version,
+                 (unsigned long long)entry->digest, entry->file);
+  }
+}
+
 static void explain_step_text(const ord_step *step, ord_text *text) {
   for (uint32_t i = 0; i < step->path_count; i++) ord_text_add(text, "%s%s", i ? ", " : "", step->path[i]);
   ord_text_add(text, "\n  %s", step->node.op);
   for (uint32_t i = 0; i < step->node.epilogue_count; i++) ord_text_add(text, " + %s", step->node.epilogue[i].op);
-  ord_text_add(text, ": %s of %s %s%s%s%s, file %s, digest %016llx%s\n", step->choice.kernel->name,
-               step->choice.plugin->manifest->name, step->choice.plugin->manifest->version,
+  ord_text_add(text, ": %s of %s%s%s%s%s\n", step->choice.kernel->name, step->choice.plugin->manifest->name,
                *step->choice.answer.variant ? ", variant " : "", step->choice.answer.variant,
-               step->choice.plugin->is_reference ? ", the fallback" : "", step->choice.plugin->file,
-               (unsigned long long)step->choice.plugin->digest, step->choice.pin ? ", forced" : "");
+               step->choice.plugin->is_reference ? ", the fallback" : "", step->choice.pin ? ", forced" : "");
   for (uint32_t i = 0; i < step->choice.verdict_count; i++) {
     const ord_verdict *verdict = &step->choice.verdict[i];
     if (verdict->reason)
@@ -98,7 +108,8 @@ static void explain_step_json(const ord_step *step, ord_text *text) {
   ord_text_add(text, "], \"op\": \"%s\", \"epilogues\": [", step->node.op);
   for (uint32_t i = 0; i < step->node.epilogue_count; i++)
     ord_text_add(text, "%s\"%s\"", i ? ", " : "", step->node.epilogue[i].op);
-  ord_text_add(text, "], \"kernel\": \"%s\", \"plugin\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"variant\": ",
+  ord_text_add(text,
+               "], \"kernel\": \"%s\", \"plugin\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"variant\": ",
                step->choice.kernel->name, step->choice.plugin->manifest->name, step->choice.plugin->manifest->version,
                (unsigned long long)step->choice.plugin->digest);
   ord_text_add_json(text, step->choice.answer.variant);
@@ -121,12 +132,16 @@ static void explain_step_json(const ord_step *step, ord_text *text) {
 }
 
 static void explain_plan(const ord_plan *plan, const char *name, bool json, bool is_first, ord_text *text) {
-  if (json) ord_text_add(text, "%s\n{\"plan\": \"%s\", \"steps\": [", is_first ? "" : ",", name);
-  else ord_text_add(text, "%splan for %s: %u steps\n\n", is_first ? "" : "\n", name, plan->step_count);
+  if (json)
+    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"steps\": [", is_first ? "" : ",", name);
+  else
+    ord_text_add(text, "\nplan for %s: %u steps\n\n", name, plan->step_count);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     if (json) ord_text_add(text, "%s\n  ", i ? "," : "");
-    if (json) explain_step_json(&plan->step[i], text);
-    else explain_step_text(&plan->step[i], text);
+    if (json)
+      explain_step_json(&plan->step[i], text);
+    else
+      explain_step_text(&plan->step[i], text);
   }
   if (json) ord_text_add(text, "]}");
 }
@@ -144,7 +159,10 @@ bool ord_model_report_explain(ord_model *model, const ord_session_options *optio
     ord_session_destroy(session);
     return false;
   }
-  if (json) ord_text_add(&text, "{\"plans\": [");
+  if (json)
+    ord_text_add(&text, "{\"plans\": [");
+  else
+    explain_plugins(model->context->registry, &text);
   for (uint32_t i = 0; i < session->lane_count; i++)
     explain_plan(session->lane[i].plan, lane_name[i], json, i == 0, &text);
   if (json) ord_text_add(&text, "]}\n");

@@ -99,6 +99,15 @@ static void run_dim_maxima(const ord_graph *graph, int64_t *maximum) {
   for (uint32_t i = 0; i < graph->run_dim_count; i++) maximum[i] = graph->run_dim[i].max;
 }
 
+/* Bytes of the keys (part 0) or the values (part 1) of a cache at the largest batch. */
+static bool cache_part_bytes(const ord_graph_cache *cache, const int64_t *maximum, int part, size_t *out,
+                             ord_error *err) {
+  int64_t dim[4] = {0, cache->kv_heads, 0, part == 0 ? cache->k_dim : cache->v_dim};
+  return (ord_size_evaluate(cache->batch, maximum, &dim[0]) && ord_size_evaluate(cache->length, maximum, &dim[2]) &&
+          ord_tensor_bytes(ORD_F32, 4, dim, out)) ||
+         ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
+}
+
 static bool make_one_cache(ord_session *session, uint32_t index, const int64_t *maximum, ord_error *err) {
   const ord_graph_cache *cache = &session->graph->cache[index];
   ord_device *device = session->model->context->device;
@@ -106,12 +115,9 @@ static bool make_one_cache(ord_session *session, uint32_t index, const int64_t *
   if (!ord_size_evaluate(cache->length, maximum, &session->cache_length[index]) ||
       !ord_size_evaluate(cache->batch, maximum, &batch))
     return ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
-  const int64_t width[2] = {cache->k_dim, cache->v_dim};
   for (int part = 0; part < 2; part++) {
-    const int64_t dim[4] = {batch, cache->kv_heads, session->cache_length[index], width[part]};
     size_t bytes = 0;
-    if (!ord_tensor_bytes(ORD_F32, 4, dim, &bytes))
-      return ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
+    if (!cache_part_bytes(cache, maximum, part, &bytes, err)) return false;
     session->cache[2 * index + part] = device->table->allocate(device, bytes ? bytes : 1, true);
     if (!session->cache[2 * index + part])
       return ord_fail(err, ORD_NO_MEMORY, "out of memory: cache '%s' needs %zu bytes", cache->name, bytes);
@@ -222,7 +228,6 @@ bool ord_session_make_lanes(ord_session *session, const ord_session_options *opt
     session->lane_count = (uint32_t)i + 1;
     if (!ord_lane_create(session, options, i == 1, dry, &session->lane[i], err)) return false;
   }
-  if (session->model->store && !dry) ord_weight_store_trim(session->model->store);
   return true;
 }
 
@@ -282,6 +287,32 @@ void ord_session_rewind(ord_session *session, int64_t tokens) {
 }
 
 void ord_session_cancel(ord_session *session) { atomic_store(&session->cancel, true); }
+
+bool ord_model_estimate_memory(ord_model *model, const ord_session_options *options, ord_memory_report *out,
+                               ord_error *err) {
+  ord_session *session = NULL;
+  int64_t maximum[ORD_RUN_DIM_MAX];
+  ord_memory_report report = {.struct_size = out->struct_size};
+  if (!ord_session_begin(model, options, &session, err)) return false;
+  run_dim_maxima(session->graph, maximum);
+  bool done = ord_session_make_lanes(session, options, true, err);
+  for (uint32_t i = 0; done && i < session->graph->cache_count; i++)
+    for (int part = 0; done && part < 2; part++) {
+      size_t bytes = 0;
+      done = cache_part_bytes(&session->graph->cache[i], maximum, part, &bytes, err);
+      report.cache += bytes;
+    }
+  for (uint32_t i = 0; done && i < session->lane_count; i++) {
+    const ord_plan *plan = session->lane[i].plan;
+    if (plan->stored_bytes > report.weights) report.weights = plan->stored_bytes; /* the lanes share them */
+    if (plan->packed_bytes > report.packed) report.packed = plan->packed_bytes;
+    report.arena += plan->arena_bytes;
+  }
+  ord_session_destroy(session);
+  report.peak = report.weights + report.packed + report.cache + report.arena;
+  *out = report;
+  return done;
+}
 
 void ord_session_memory(const ord_session *session, ord_memory_report *out) {
   const ord_device *device = session->model->context->device;

@@ -44,8 +44,8 @@ static bool check(const char *name, const char *text, size_t bytes, ord_text *ou
   ord_description *description;
   ord_graph *graph = NULL;
   ord_diagnostics_init(&list);
-  const bool is_good = ord_description_read(name, text, bytes, NULL, &list, &description) &&
-                       ord_graph_build(description, &list, &graph);
+  const bool is_good =
+      ord_description_read(name, text, bytes, NULL, &list, &description) && ord_graph_build(description, &list, &graph);
   assert_false(list.out_of_memory);
   assert_int_equal(is_good, list.error_count == 0);
   ord_diagnostics_print(&list, out);

@@ -8,7 +8,9 @@
 #include "model_fixture.h"
 
 /* An input x [4, 8], a square weight w and whatever the rows below add. */
-#define HEAD "ordito: 1\nname: m\ndims: {d: 8}\ninputs: {x: {dtype: f32, shape: [4, d]}}\nweights:\n  w: {shape: [out: d, in: d]}\n"
+#define HEAD                                                                                                           \
+  "ordito: 1\nname: m\ndims: {d: 8}\ninputs: {x: {dtype: f32, shape: [4, d]}}\nweights:\n  w: {shape: [out: d, in: "   \
+  "d]}\n"
 
 /* "op path(inputs)" of every node, a line each. */
 static void print_nodes(const ord_graph *graph, ord_text *out) {
@@ -146,10 +148,9 @@ static void test_weights_as_the_file_stores_them(void **state) {
 
 static void test_members_of_a_family_use_their_number(void **state) {
   (void)state;
-  static const char text[] =
-      "ordito: 1\nname: m\ninputs: {x: {dtype: f32, shape: [4, 8]}}\nweights:\n"
-      "  v.<n>: {shape: [4 + 4 * n], from: t.<n + 10>, slice: {axis: 0, start: 8 * n}}\n"
-      "graph:\n  - add: {in: [x, v.1], out: x}\n  - add: {in: [x, v.1], out: x}\noutputs: [x]\n";
+  static const char text[] = "ordito: 1\nname: m\ninputs: {x: {dtype: f32, shape: [4, 8]}}\nweights:\n"
+                             "  v.<n>: {shape: [4 + 4 * n], from: t.<n + 10>, slice: {axis: 0, start: 8 * n}}\n"
+                             "graph:\n  - add: {in: [x, v.1], out: x}\n  - add: {in: [x, v.1], out: x}\noutputs: [x]\n";
   built_model made = build_good_model(text, NULL);
   ord_text found = {0};
   describe_weights(&found, made.graph);

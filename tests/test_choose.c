@@ -253,7 +253,7 @@ static void test_pins_of_unknown_kernels(void **state) {
   fixture *f = *state;
   const ord_pin unknown = {"matmul", "quick", NULL}, elsewhere = {"matmul", "plain", "second"};
   pin(f, &unknown, 1);
-  assert_refused(f, ORD_INVALID,
+  assert_refused(f, ORD_UNSUPPORTED,
                  "layer.3.self_attention.q: pin matmul=quick: no such kernel of op 'matmul'; wanted one of "
                  "matmul_reference@reference, plain@first, fast@first, fast@second");
   pin(f, &elsewhere, 1);

@@ -157,6 +157,8 @@ static void epilogue_operands_follow(void **state) {
   assert_int_equal(epilogue[1].output, ORD_NONE);
   assert_int_equal(it.is.operand[epilogue[0].output].value, y);
   assert_int_equal(it.is.node.operand[epilogue[0].output].role, ORD_OUTPUT);
+  assert_string_equal(it.is.node.operand[epilogue[0].output].name, "epilogue_out");
+  assert_string_equal(it.is.node.operand[epilogue[1].operand[0]].name, "epilogue");
   assert_int_equal(it.is.operand[epilogue[1].operand[0]].value, r);
   assert_int_equal(it.is.operand[ord_node_output(&it.is.node, 0)].value, z);
   ord_arena_finish(&it.arena);

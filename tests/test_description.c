@@ -6,68 +6,69 @@
 #include "model_fixture.h"
 
 /* Every key of the format stands in it. */
-static const char whole[] = "ordito: 1\n"
-                            "name: whole\n"
-                            "about: a model of everything\n"
-                            "sizes:\n"
-                            "  small: {d: 16, n_layer: 2}\n"
-                            "  large: {d: 32, n_layer: 3}\n"
-                            "dims:\n"
-                            "  n_head: 2\n"
-                            "  vocab: 300\n"
-                            "  context: 64\n"
-                            "  batch: 1\n"
-                            "  seq: {min: 1, max: context}\n"
-                            "inputs:\n"
-                            "  tokens:    {dtype: i32, shape: [batch, seq], fill: tokens}\n"
-                            "  positions: {dtype: i32, shape: [batch, seq], fill: positions}\n"
-                            "  lengths:   {dtype: i32, shape: [batch], fill: lengths}\n"
-                            "  scale:     {dtype: f32, shape: [1], fill: 0.5}\n"
-                            "  extra:     {dtype: f32, shape: [batch, seq]}\n"
-                            "weights:\n"
-                            "  wte:          {shape: [out: vocab, in: d]}\n"
-                            "  h.<layer>.wq: {shape: [out: d, in: d], from: enc.<layer>.q, slice: {axis: 0, start: d}}\n"
-                            "checkpoint:\n"
-                            "  ignore: [pooler.*]\n"
-                            "  order:\n"
-                            "    - wte\n"
-                            "    - repeat: {count: n_layer, index: i, body: [h.<i>.wq]}\n"
-                            "caches:\n"
-                            "  kv.<layer>: {length: context}\n"
-                            "blocks:\n"
-                            "  attend:\n"
-                            "    takes: {x: value, lengths: value, layer: int}\n"
-                            "    gives: [y]\n"
-                            "    body:\n"
-                            "      - matmul: {in: x, weight: h.<layer>.wq, out: q}\n"
-                            "      - reshape: {in: q, shape: [batch, seq, n_head, d / n_head], out: q}\n"
-                            "      - transpose: {in: q, axes: [0, 2, 1, 3], out: q}\n"
-                            "      - attention: {q: q, k: q, v: q, lengths: lengths, causal: true, cache: kv.<layer>, out: q}\n"
-                            "      - transpose: {in: q, axes: [0, 2, 1, 3], out: q}\n"
-                            "      - reshape: {in: q, shape: [batch, seq, d], out: y}\n"
-                            "graph:\n"
-                            "  - embedding: {in: tokens, weight: wte, out: x}\n"
-                            "  - position: {in: x, positions: positions, weight: wte, out: x}\n"
-                            "  - mul: {in: [x, scale], out: x}\n"
-                            "  - repeat:\n"
-                            "      count: n_layer\n"
-                            "      index: layer\n"
-                            "      body:\n"
-                            "        - attend: {x: x, lengths: lengths, layer: layer, out: x}\n"
-                            "  - pool: {in: x, lengths: lengths, kind: last, out: vector}\n"
-                            "  - matmul: {in: vector, weight: wte, out: next}\n"
-                            "  - relu: {in: extra, out: extra}\n"
-                            "outputs: [next, vector, extra]\n"
-                            "tokenizer: {kind: bytes, first: 3, before: [vocab - 1], after: [2], cut: 32}\n"
-                            "generate:\n"
-                            "  logits: next\n"
-                            "  stop: [vocab - 2]\n"
-                            "  chat:\n"
-                            "    system: [\"<s>\", \"</s>\"]\n"
-                            "    user: [\"<u>\", \"</u>\"]\n"
-                            "    assistant: [\"<a>\", \"</a>\"]\n"
-                            "    opening: be kind\n"
-                            "embed: {vector: vector}\n";
+static const char whole[] =
+    "ordito: 1\n"
+    "name: whole\n"
+    "about: a model of everything\n"
+    "sizes:\n"
+    "  small: {d: 16, n_layer: 2}\n"
+    "  large: {d: 32, n_layer: 3}\n"
+    "dims:\n"
+    "  n_head: 2\n"
+    "  vocab: 300\n"
+    "  context: 64\n"
+    "  batch: 1\n"
+    "  seq: {min: 1, max: context}\n"
+    "inputs:\n"
+    "  tokens:    {dtype: i32, shape: [batch, seq], fill: tokens}\n"
+    "  positions: {dtype: i32, shape: [batch, seq], fill: positions}\n"
+    "  lengths:   {dtype: i32, shape: [batch], fill: lengths}\n"
+    "  scale:     {dtype: f32, shape: [1], fill: 0.5}\n"
+    "  extra:     {dtype: f32, shape: [batch, seq]}\n"
+    "weights:\n"
+    "  wte:          {shape: [out: vocab, in: d]}\n"
+    "  h.<layer>.wq: {shape: [out: d, in: d], from: enc.<layer>.q, slice: {axis: 0, start: d}}\n"
+    "checkpoint:\n"
+    "  ignore: [pooler.*]\n"
+    "  order:\n"
+    "    - wte\n"
+    "    - repeat: {count: n_layer, index: i, body: [h.<i>.wq]}\n"
+    "caches:\n"
+    "  kv.<layer>: {length: context}\n"
+    "blocks:\n"
+    "  attend:\n"
+    "    takes: {x: value, lengths: value, layer: int}\n"
+    "    gives: [y]\n"
+    "    body:\n"
+    "      - matmul: {in: x, weight: h.<layer>.wq, out: q}\n"
+    "      - reshape: {in: q, shape: [batch, seq, n_head, d / n_head], out: q}\n"
+    "      - transpose: {in: q, axes: [0, 2, 1, 3], out: q}\n"
+    "      - attention: {q: q, k: q, v: q, lengths: lengths, causal: true, cache: kv.<layer>, out: q}\n"
+    "      - transpose: {in: q, axes: [0, 2, 1, 3], out: q}\n"
+    "      - reshape: {in: q, shape: [batch, seq, d], out: y}\n"
+    "graph:\n"
+    "  - embedding: {in: tokens, weight: wte, out: x}\n"
+    "  - position: {in: x, positions: positions, weight: wte, out: x}\n"
+    "  - mul: {in: [x, scale], out: x}\n"
+    "  - repeat:\n"
+    "      count: n_layer\n"
+    "      index: layer\n"
+    "      body:\n"
+    "        - attend: {x: x, lengths: lengths, layer: layer, out: x}\n"
+    "  - pool: {in: x, lengths: lengths, kind: last, out: vector}\n"
+    "  - matmul: {in: vector, weight: wte, out: next}\n"
+    "  - relu: {in: extra, out: extra}\n"
+    "outputs: [next, vector, extra]\n"
+    "tokenizer: {kind: bytes, first: 3, before: [vocab - 1], after: [2], cut: 32}\n"
+    "generate:\n"
+    "  logits: next\n"
+    "  stop: [vocab - 2]\n"
+    "  chat:\n"
+    "    system: [\"<s>\", \"</s>\"]\n"
+    "    user: [\"<u>\", \"</u>\"]\n"
+    "    assistant: [\"<a>\", \"</a>\"]\n"
+    "    opening: be kind\n"
+    "embed: {vector: vector}\n";
 
 static const ord_description_options small = {.size = "small"};
 
@@ -99,8 +100,10 @@ static void test_every_key_changes_something(void **state) {
       {"order", "    - wte\n    - repeat: {count: n_layer, index: i, body: [h.<i>.wq]}\n",
        "    - repeat: {count: n_layer, index: i, body: [h.<i>.wq]}\n    - wte\n"},
       {"length", "length: context", "length: 128"},
-      {"body of a block", "- transpose: {in: q, axes: [0, 2, 1, 3], out: q}\n      - reshape: {in: q, shape: [batch, seq, d]",
-       "- transpose: {in: q, axes: [0, 2, -3, 3], out: q}\n      - relu: {in: q, out: q}\n      - reshape: {in: q, shape: [batch, seq, d]"},
+      {"body of a block",
+       "- transpose: {in: q, axes: [0, 2, 1, 3], out: q}\n      - reshape: {in: q, shape: [batch, seq, d]",
+       "- transpose: {in: q, axes: [0, 2, -3, 3], out: q}\n      - relu: {in: q, out: q}\n      - reshape: {in: q, "
+       "shape: [batch, seq, d]"},
       {"gives", "gives: [y]\n    body:\n      - matmul: {in: x, weight: h.<layer>.wq, out: q}",
        "gives: [z]\n    body:\n      - relu: {in: x, out: z}\n      - matmul: {in: z, weight: h.<layer>.wq, out: q}"},
       {"index", "index: layer\n", "index: level\n"},
@@ -159,9 +162,13 @@ static void test_every_key_changes_something(void **state) {
 
 static void test_order_of_the_keys_does_not_matter(void **state) {
   (void)state;
-  static const char *const part[] = {"name: m\n", "dims: {rows: 4, d: 8}\n", "inputs: {x: {dtype: f32, shape: [rows, d]}}\n",
-                                     "weights: {w: {shape: [d]}}\n", "graph: [add: {in: [x, w], out: y}]\n",
-                                     "outputs: [y]\n", "ordito: 1\n"};
+  static const char *const part[] = {"name: m\n",
+                                     "dims: {rows: 4, d: 8}\n",
+                                     "inputs: {x: {dtype: f32, shape: [rows, d]}}\n",
+                                     "weights: {w: {shape: [d]}}\n",
+                                     "graph: [add: {in: [x, w], out: y}]\n",
+                                     "outputs: [y]\n",
+                                     "ordito: 1\n"};
   enum { PART_COUNT = sizeof part / sizeof *part };
   ord_text first = {0};
   for (int turn = 0; turn < PART_COUNT; turn++) {
@@ -243,14 +250,22 @@ static void test_ignore_takes_stars(void **state) {
   static const struct {
     const char *pattern, *tensor;
     bool is_ignored;
-  } row[] = {{"pooler.*", "pooler.weight", true}, {"pooler.*", "poolers", false},   {"*", "x", true},
-             {"h.*.bias", "h.0.attn.bias", true}, {"h.*.bias", "h.0.bias2", false}, {"a", "a", true},
-             {"a", "ab", false},                  {"*a*b", "xaxbxab", true},        {"*a*b", "xaxbxa", false},
+  } row[] = {{"pooler.*", "pooler.weight", true},
+             {"pooler.*", "poolers", false},
+             {"*", "x", true},
+             {"h.*.bias", "h.0.attn.bias", true},
+             {"h.*.bias", "h.0.bias2", false},
+             {"a", "a", true},
+             {"a", "ab", false},
+             {"*a*b", "xaxbxab", true},
+             {"*a*b", "xaxbxa", false},
              {"**", "", true}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_text text = {0};
-    ord_text_add(&text, "ordito: 1\nname: m\ninputs: {x: {dtype: f32, shape: []}}\ncheckpoint: {ignore: ['%s']}\n"
-                        "graph: [relu: {in: x, out: y}]\noutputs: [y]\n", row[i].pattern);
+    ord_text_add(&text,
+                 "ordito: 1\nname: m\ninputs: {x: {dtype: f32, shape: []}}\ncheckpoint: {ignore: ['%s']}\n"
+                 "graph: [relu: {in: x, out: y}]\noutputs: [y]\n",
+                 row[i].pattern);
     built_model made = build_good_model(text.bytes, NULL);
     assert_int_equal(ord_description_ignores(made.description, row[i].tensor), row[i].is_ignored);
     finish_model(&made);
@@ -277,8 +292,8 @@ static void test_the_caller_may_raise_bytes_and_items(void **state) {
              {BYTES, 200, NULL},
              {BYTES, 199, "the graph grows too large; found more than 199 items after expansion; wanted fewer"}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    built_model made = build_model(
-        text, &(ord_description_options){.byte_limit = row[i].byte_limit, .item_limit = row[i].item_limit});
+    built_model made =
+        build_model(text, &(ord_description_options){.byte_limit = row[i].byte_limit, .item_limit = row[i].item_limit});
     assert_int_equal(made.list.error_count, row[i].message ? 1 : 0);
     if (row[i].message) assert_string_equal(made.list.entry[0].text, row[i].message);
     finish_model(&made);

@@ -27,7 +27,8 @@ static ord_diagnostics make(const char *source) {
 
 static void test_place_line_and_caret(void **state) {
   (void)state;
-  ord_diagnostics list = make("\xef\xbb\xbf" "a: 1\r\n\tb: ö x\n\nc");
+  ord_diagnostics list = make("\xef\xbb\xbf"
+                              "a: 1\r\n\tb: ö x\n\nc");
   ord_diagnose(&list, 1, 1, "first");
   ord_diagnose(&list, 2, 7, "second; found %s", "x");
   ord_diagnose_warning(&list, "unused-dim", 4, 1, "third");

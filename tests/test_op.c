@@ -140,8 +140,8 @@ static void test_table(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_slots_and_attributes), cmocka_unit_test(test_reserved_names),
-                                     cmocka_unit_test(test_required_attributes), cmocka_unit_test(test_infer_helpers),
-                                     cmocka_unit_test(test_table)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),           cmocka_unit_test(test_slots_and_attributes),
+                                     cmocka_unit_test(test_reserved_names), cmocka_unit_test(test_required_attributes),
+                                     cmocka_unit_test(test_infer_helpers),  cmocka_unit_test(test_table)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

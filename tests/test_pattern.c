@@ -62,7 +62,8 @@ static void test_names_that_are_refused(void **state) {
       {"h<i>2", "'h<i>2': an index touches a number; wanted other characters around <..>"},
       {"h<i><j>", "'h<i><j>': an index touches a number; wanted other characters around <..>"},
       {"h<2>", "'2' cannot be the name of an index in a key; wanted letters, digits and '_', no digit first"},
-      {"<a>.<b>.<c>.<d>.<e>.<f>.<g>.<h>.<i>", "'<a>.<b>.<c>.<d>.<e>.<f>.<g>.<h>.<i>' holds too much; wanted at most 8 indices"},
+      {"<a>.<b>.<c>.<d>.<e>.<f>.<g>.<h>.<i>",
+       "'<a>.<b>.<c>.<d>.<e>.<f>.<g>.<h>.<i>' holds too much; wanted at most 8 indices"},
   };
   ord_arena arena = {0};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -113,9 +114,14 @@ static void test_families_find_the_one_or_two_that_fit(void **state) {
   static const char *const key[] = {"wte", "h.<layer>.wq", "h.<layer>.w<n>", "h.0.wk", "h.<layer>.wk", "h.1.<x>"};
   static const struct {
     const char *name, *first, *second;
-  } row[] = {{"wte", "wte", NULL},           {"h.7.wq", "h.<layer>.wq", NULL}, {"h.7.w8", "h.<layer>.w<n>", NULL},
-             {"h.7.wv", NULL, NULL},         {"h.0.wk", "h.0.wk", "h.<layer>.wk"}, {"h.1.wk", "h.<layer>.wk", NULL},
-             {"h.1.2", "h.1.<x>", NULL},     {"h.2.2", NULL, NULL}};
+  } row[] = {{"wte", "wte", NULL},
+             {"h.7.wq", "h.<layer>.wq", NULL},
+             {"h.7.w8", "h.<layer>.w<n>", NULL},
+             {"h.7.wv", NULL, NULL},
+             {"h.0.wk", "h.0.wk", "h.<layer>.wk"},
+             {"h.1.wk", "h.<layer>.wk", NULL},
+             {"h.1.2", "h.1.<x>", NULL},
+             {"h.2.2", NULL, NULL}};
   ord_arena arena = {0};
   ord_family family[sizeof key / sizeof *key];
   for (size_t i = 0; i < sizeof key / sizeof *key; i++) family[i] = make(&arena, key[i]);

@@ -16,9 +16,9 @@ static void test_numbers(void **state) {
   static const struct {
     const char *text;
     double value;
-  } good[] = {{"1", 1},       {"-2", -2},     {"1.5", 1.5},   {".5", .5},     {"5.", 5},      {"1e-5", 1e-5},
-              {"1E+4", 1e4},  {"2e-5", 2e-5}, {"1e4", 1e4},   {"-.5e2", -50}, {"0", 0},       {"0.000", 0},
-              {"007", 7},     {"0e9", 0},     {"1e308", 1e308}, {"100000", 1e5}};
+  } good[] = {{"1", 1},      {"-2", -2},     {"1.5", 1.5},     {".5", .5},     {"5.", 5}, {"1e-5", 1e-5},
+              {"1E+4", 1e4}, {"2e-5", 2e-5}, {"1e4", 1e4},     {"-.5e2", -50}, {"0", 0},  {"0.000", 0},
+              {"007", 7},    {"0e9", 0},     {"1e308", 1e308}, {"100000", 1e5}};
   static const struct {
     const char *text, *message;
   } bad[] = {
@@ -65,9 +65,18 @@ static void test_bools(void **state) {
   (void)state;
   static const struct {
     const char *text, *hint;
-  } bad[] = {{"yes", "; write true"}, {"no", "; write false"}, {"on", "; write true"},     {"off", "; write false"},
-             {"1", "; write true"},   {"0", "; write false"},  {"True", "; write true"},   {"FALSE", "; write false"},
-             {"y", "; write true"},   {"N", "; write false"},  {"maybe", ""},              {"", ""}};
+  } bad[] = {{"yes", "; write true"},
+             {"no", "; write false"},
+             {"on", "; write true"},
+             {"off", "; write false"},
+             {"1", "; write true"},
+             {"0", "; write false"},
+             {"True", "; write true"},
+             {"FALSE", "; write false"},
+             {"y", "; write true"},
+             {"N", "; write false"},
+             {"maybe", ""},
+             {"", ""}};
   ord_fault fault;
   bool value = false;
   assert_true(ord_scalar_bool("causal", "true", &value, &fault));
@@ -101,8 +110,8 @@ static void test_names_and_labels(void **state) {
     const char *text;
     bool is_name, is_label;
     size_t offset; /* of the fault as a name */
-  } row[] = {{"x", true, true, 0},      {"_x9", true, true, 0},  {"no", true, true, 0},  {"9x", false, true, 0},
-             {"a-b", false, true, 1},   {"a.b", false, true, 1}, {"-a", false, false, 0}, {"", false, false, 0},
+  } row[] = {{"x", true, true, 0},      {"_x9", true, true, 0},   {"no", true, true, 0},   {"9x", false, true, 0},
+             {"a-b", false, true, 1},   {"a.b", false, true, 1},  {"-a", false, false, 0}, {"", false, false, 0},
              {"../m", false, false, 0}, {"a b", false, false, 1}, {"ä", false, false, 0}};
   char longest[ORD_NAME_BYTES_MAX + 2];
   ord_fault fault;
@@ -124,10 +133,10 @@ static void test_digits_that_are_no_whole_number(void **state) {
   (void)state;
   static const struct {
     const char *token, *hint;
-  } row[] = {{"0012", "write 12"},   {"1_000", "write 1000"}, {"1e3", "write 1000"}, {"0x10", "write 16"},
-             {"12.0", "write 12"},   {"0b11", "write 3"},     {"0o17", "write 15"},  {"0_0_7", "write 7"},
-             {"1.5e1", "write 15"},  {"12.5", NULL},          {"4k", NULL},          {"0x", NULL},
-             {"1e99", NULL},         {"1e-3", NULL},          {"0xg", NULL}};
+  } row[] = {{"0012", "write 12"},  {"1_000", "write 1000"}, {"1e3", "write 1000"}, {"0x10", "write 16"},
+             {"12.0", "write 12"},  {"0b11", "write 3"},     {"0o17", "write 15"},  {"0_0_7", "write 7"},
+             {"1.5e1", "write 15"}, {"12.5", NULL},          {"4k", NULL},          {"0x", NULL},
+             {"1e99", NULL},        {"1e-3", NULL},          {"0xg", NULL}};
   ord_fault fault;
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     char wanted[200];

@@ -4,6 +4,7 @@
  * thread, and thread counts that are wrong. Runs under ThreadSanitizer too.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "fixture.h"
@@ -82,10 +83,21 @@ static void two_sessions_on_two_threads(void **state) {
   close_stage(&s);
 }
 
-static void *cancel_soon(void *context) {
-  const struct timespec pause = {0, 20 * 1000 * 1000};
+typedef struct endless {
+  ord_session *session;
+  atomic_int count; /* tokens so far */
+} endless;
+
+static void wait_a_millisecond(void) {
+  const struct timespec pause = {0, 1000 * 1000};
   nanosleep(&pause, NULL);
-  ord_session_cancel(context);
+}
+
+/* Once there is a token, however slow the build is; or after ten seconds, so that the test ends. */
+static void *cancel_soon(void *context) {
+  endless *run = context;
+  for (int i = 0; i < 10000 && atomic_load(&run->count) == 0; i++) wait_a_millisecond();
+  ord_session_cancel(run->session);
   return NULL;
 }
 
@@ -93,16 +105,14 @@ static bool forever(void *context, int32_t id, const char *text, size_t bytes) {
   (void)id;
   (void)text;
   (void)bytes;
-  const struct timespec pause = {0, 1000 * 1000};
-  nanosleep(&pause, NULL);
-  ++*(int *)context;
+  wait_a_millisecond();
+  atomic_fetch_add(&((endless *)context)->count, 1);
   return true;
 }
 
 static void another_thread_can_cancel(void **state) {
   (void)state;
   const int32_t prompt[] = {256};
-  int count = 0;
   tokens before, after;
   ord_error err = ORD_ERROR_INIT;
   ord_generate_options options = ORD_GENERATE_INIT;
@@ -110,12 +120,13 @@ static void another_thread_can_cancel(void **state) {
   stage s = open_nano(2, &GENERATES);
   generate(s.session, 3, &before);
   ord_session_reset(s.session);
+  endless run = {.session = s.session};
   pthread_t thread;
-  assert_int_equal(pthread_create(&thread, NULL, cancel_soon, s.session), 0);
-  assert_false(ord_session_generate(s.session, prompt, 1, &options, forever, &count, NULL, &err));
+  assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &run), 0);
+  assert_false(ord_session_generate(s.session, prompt, 1, &options, forever, &run, NULL, &err));
   pthread_join(thread, NULL);
   assert_int_equal(err.code, ORD_CANCELLED);
-  assert_in_range(count, 1, 510);
+  assert_in_range(atomic_load(&run.count), 1, 510);
   generate(s.session, 3, &after);
   assert_memory_equal(before.id, after.id, sizeof before.id);
   close_stage(&s);

@@ -87,9 +87,12 @@ static void test_refused_nodes_leave_the_rest_readable(void **state) {
     const char *text, *tree;
     uint32_t errors;
   } row[] = {
-      {"a: &x 1\nb: *x\n", "{a: 1, b: ?}", 2},     {"a: 1\na: 2\nb: 3\n", "{a: 1, b: 3}", 1},
-      {"a: !!int 1\n", "{a: 1}", 1},               {"<<: {c: 1}\nb: 3\n", "{b: 3}", 1},
-      {"[a, {b: c}]: 1\nb: 3\n", "{b: 3}", 1},     {"{a: 1, b: {c: 2, c: [3]}}", "{a: 1, b: {c: 2}}", 1},
+      {"a: &x 1\nb: *x\n", "{a: 1, b: ?}", 2},
+      {"a: 1\na: 2\nb: 3\n", "{a: 1, b: 3}", 1},
+      {"a: !!int 1\n", "{a: 1}", 1},
+      {"<<: {c: 1}\nb: 3\n", "{b: 3}", 1},
+      {"[a, {b: c}]: 1\nb: 3\n", "{b: 3}", 1},
+      {"{a: 1, b: {c: 2, c: [3]}}", "{a: 1, b: {c: 2}}", 1},
       {"a: \"\\0\"\nb: 3\n", "{a: ?, b: 3}", 1},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -144,10 +147,11 @@ static void test_limits_stop_at_once(void **state) {
       {"[", "1,", "]", 99998, NULL, 0},
       {"[", "1,", "]", 100001, "the file holds too much; found more than 100000 YAML nodes; wanted fewer", 0},
       {"", "{", "", 1000000, "a key is a word; found a mapping; wanted a word before the ':'", 0},
-      {"", "a: &a [*a, *a]\n", "", 5000, "anchors and aliases are not part of the format; found &; wanted a block under blocks:",
-       0},
+      {"", "a: &a [*a, *a]\n", "", 5000,
+       "anchors and aliases are not part of the format; found &; wanted a block under blocks:", 0},
       {"", "\t\n", "", 5000, "tab used for indentation; found a tab; wanted spaces", 0},
-      {"", "'", "", 500001, "a quote is not closed; found ''''''''''''''''''''''''''''''''''''''''; wanted a closing quote", 0},
+      {"", "'", "", 500001,
+       "a quote is not closed; found ''''''''''''''''''''''''''''''''''''''''; wanted a closing quote", 0},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     size_t bytes;

@@ -78,8 +78,8 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
 
 /* Where row `row` of a weight of several segments begins; NULL beyond the last. */
 static const char *find_row(const ord_operand *operand, const void *const *segment, int64_t row) {
-  for (uint32_t i = 0; i < plain_segment_count(operand); i++) {
-    const int64_t rows = plain_segment_rows(operand, i);
+  for (uint32_t i = 0; i < operand->segment_count; i++) {
+    const int64_t rows = operand->segment[i].rows;
     if (row < rows) return (const char *)segment[i] + row * operand->stride[0];
     row -= rows;
   }

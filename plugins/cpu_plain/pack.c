@@ -22,12 +22,6 @@ void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer) 
   answer->pack[which] = (ord_pack){KEY_DENSE_F32, (uint64_t)plain_multiply(plain_count(operand), sizeof(float))};
 }
 
-uint32_t plain_segment_count(const ord_operand *operand) { return operand->segment_count ? operand->segment_count : 1; }
-
-int64_t plain_segment_rows(const ord_operand *operand, uint32_t segment) {
-  return operand->segment_count ? operand->segment[segment].rows : operand->dim[0];
-}
-
 static void convert_run(const void *context, char *const *at, const int64_t *stride, int64_t count) {
   const ord_operand *operand = context;
   plain_reader(operand->dtype)((float *)at[0], at[1], stride[1], count);
@@ -39,7 +33,7 @@ static void view_segment(const ord_operand *operand, uint32_t number, const void
   view[0] = view[1] = (plain_view){.rank = operand->rank};
   int64_t dense = sizeof(float);
   for (uint32_t axis = operand->rank; axis-- > 0;) {
-    view[0].dim[axis] = view[1].dim[axis] = axis == 0 ? plain_segment_rows(operand, number) : operand->dim[axis];
+    view[0].dim[axis] = view[1].dim[axis] = axis == 0 ? operand->segment[number].rows : operand->dim[axis];
     view[0].stride[axis] = dense;
     view[1].stride[axis] = operand->stride[axis];
     dense *= view[0].dim[axis];
@@ -55,7 +49,7 @@ ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_
   const int64_t count = plain_count(operand);
   const int64_t first = count * slice / slice_count, end = count * (slice + 1) / slice_count;
   int64_t begin = 0; /* of the segment, in elements of the whole */
-  for (uint32_t i = 0; i < plain_segment_count(operand); i++) {
+  for (uint32_t i = 0; i < operand->segment_count; i++) {
     plain_view view[2];
     view_segment(operand, i, segment[i], (char *)packed + begin * (int64_t)sizeof(float), view);
     const int64_t length = plain_view_count(view);

@@ -137,9 +137,6 @@ ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_
                       const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed);
 /* Asks for operand `which` as dense f32 if it is a weight that is stored otherwise. */
 void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer);
-/* The row segments of a weight; one that lists none is a single piece. */
-uint32_t plain_segment_count(const ord_operand *operand);
-int64_t plain_segment_rows(const ord_operand *operand, uint32_t segment);
 
 /* ---- the kernels ---- */
 

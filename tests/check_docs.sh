@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# check_docs.sh BUILD [--write]: the pages against the program. The op table of docs/model_format.md is the printed one,
+# each whole model on a page passes `ordito check`, and on the pages below each command of an `sh` block (behind "$ ")
+# works, in order, in an empty folder with include/, models/, build/ and the page's C files. With --write, the op table
+# and what the commands print are written into the pages.
+set -eu
+pages="README.md docs/add_a_kernel.md"
+build=$(realpath "$1")
+write=${2:-}
+cd "$(dirname "$0")/.."
+source=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ln -s "$source/include" "$source/models" "$work"
+ln -s "$build" "$work/build"
+cd "$work"
+bad=0
+
+say() {
+  printf '%s\n' "$*" >&2
+  bad=1
+}
+
+check_op_table() {
+  page=$source/docs/model_format.md
+  build/bin/ordito show --op-table >op_table
+  begin='<!-- the op table: begin' end='<!-- the op table: end'
+  if [ "$write" ]; then
+    sed -i -e "/$begin/r op_table" -e "/$begin/,/$end/{//!d}" "$page"
+  elif ! sed -n "/$begin/,/$end/{//!p}" "$page" | diff - op_table; then
+    say "docs/model_format.md: the op table is not the program's; ./dev docs writes it"
+  fi
+}
+
+# Each block that begins as a model file does.
+check_models() {
+  awk '/^```yaml$/ { getline; name = /^ordito: 1$/ ? "block-" ++count ".yaml" : "" } /^```$/ { name = "" }
+       name { print > name }' "$1"
+  for model in block-*.yaml; do
+    [ -f "$model" ] || continue
+    build/bin/ordito check "$model" >/dev/null || say "$1: a model on the page is wrong"
+    rm "$model"
+  done
+}
+
+# A block of C whose first line names a file becomes that file.
+write_sources() {
+  awk '/^```c$/ { getline; name = /^\/\* [a-z_]+\.c: / ? substr($2, 1, length($2) - 1) : "" } /^```$/ { name = "" }
+       name { print > name }' "$1"
+}
+
+# The page with what its commands print now. `./dev run` stands for what it does after the build; the other verbs of
+# dev are left as they are. Fails if a command does.
+run_commands() {
+  awk -v build="$build" -v page="$1" '
+    function run(command, line, status) {
+      status = "no shell command"
+      while (("{ " command "\n} 2>&1; echo \"@@$?\"" | getline line) > 0) {
+        gsub(build, "build", line)
+        if (match(line, /@@[0-9]+$/)) {
+          status = substr(line, RSTART + 2)
+          line = substr(line, 1, RSTART - 1)
+          if (!line) continue
+        }
+        print line
+      }
+      close("{ " command "\n} 2>&1; echo \"@@$?\"")
+      if (status == "0") return
+      printf "%s: status %s: %s\n", page, status, command > "/dev/stderr"
+      failed = 1
+    }
+    /^```sh$/ { inside = 1; kept = 0; print; next }
+    /^```$/ { inside = 0 }
+    !inside { print; next }
+    !/^\$ / { if (kept) print; next }
+    {
+      print
+      command = substr($0, 3)
+      while (command ~ /\\$/ && (getline) > 0) { print; command = command "\n" $0 }
+      sub(/^\.\/dev run$/, "build/bin/ordito generate models/andrea-nano.yaml", command)
+      kept = command ~ /^\.\/dev/
+      if (!kept) run(command)
+    }
+    END { exit failed }' "$1"
+}
+
+check_op_table
+for page in "$source"/*.md "$source"/docs/*.md; do check_models "$page"; done
+for page in $pages; do
+  write_sources "$source/$page"
+  if ! run_commands "$source/$page" >page; then
+    say "$page: see above"
+  elif [ "$write" ]; then
+    cat page >"$source/$page"
+  fi
+done
+exit $bad
