@@ -88,6 +88,7 @@ static bool collect_shares(bench *b) {
   b->op = calloc((size_t)count + 1, sizeof *b->op);
   b->step = calloc((size_t)count + 1, sizeof *b->step);
   if (!b->op || !b->step) return false;
+  b->op_count = b->step_count = 0;
   for (uint32_t i = 0; ord_session_step_time(b->session, i, &step); i++) {
     const uint64_t ns = step.runs ? step.ns / step.runs : 0;
     add_share(b->op, &b->op_count, step.op, ns);

@@ -6,14 +6,14 @@
 
 #include "cli/cli.h"
 
-static int check_one(const cli_request *request, ord_context *context, const char *file) {
+static int check_one(const cli_request *request, ord_context *context, int index) {
   cli_request one = *request;
   ord_model *model = NULL;
-  one.positional[0] = file;
+  one.positional = &request->positional[index];
   const int code = cli_load_model(&one, context, &model);
   if (code == CLI_OK) {
     const char *about = ord_model_about(model);
-    printf("%s: %s is right%s%s\n", file, ord_model_name(model), about ? ": " : "", about ? about : "");
+    printf("%s: %s is right%s%s\n", one.positional[0], ord_model_name(model), about ? ": " : "", about ? about : "");
   }
   ord_model_destroy(model);
   return code;
@@ -23,7 +23,7 @@ int cli_check(const cli_request *request) {
   ord_context *context = NULL;
   int code = cli_open_context(request, &context);
   for (int i = 0; code != CLI_MACHINE && context && i < request->positional_count; i++) {
-    const int one = check_one(request, context, request->positional[i]);
+    const int one = check_one(request, context, i);
     if (one != CLI_OK) code = one;
   }
   ord_context_destroy(context);

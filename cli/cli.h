@@ -26,7 +26,7 @@ typedef struct cli_list {
 
 /* Everything that the options of options.def can say, with their defaults. */
 typedef struct cli_request {
-  const char *positional[3];
+  char *const *positional; /* the arguments that are no options */
   int positional_count;
 #define OPTION_FLAG(name, field, group, help) bool field;
 #define OPTION_TEXT(name, field, group, value, help) const char *field;
@@ -38,10 +38,10 @@ typedef struct cli_request {
 
 /* Groups of options; a verb takes some of them. */
 enum {
-  CLI_MODEL = 1,     /* --size, --context, --strict */
-  CLI_WEIGHTS = 2,   /* --weights, --random-weights */
-  CLI_CONTEXT = 4,   /* --threads, --plugin */
-  CLI_SESSION = 8,   /* --kernel, --disable-pass, --eager, --fallback */
+  CLI_MODEL = 1,   /* --size, --context, --strict */
+  CLI_WEIGHTS = 2, /* --weights, --random-weights */
+  CLI_CONTEXT = 4, /* --threads, --plugin */
+  CLI_SESSION = 8, /* --kernel, --disable-pass, --eager, --fallback */
   CLI_JSON = 16,
   CLI_GENERATE = 32,
   CLI_SHOW = 64,
@@ -88,6 +88,5 @@ int cli_print(char *report);
 int cli_flush(void);
 /* Ctrl-C cancels this session from now on (NULL: ends the program again). */
 void cli_cancel_on_interrupt(ord_session *session);
-bool cli_is_terminal(int descriptor);
 
 #endif

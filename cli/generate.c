@@ -103,8 +103,8 @@ static bool print_token(void *context, int32_t id, const char *text, size_t byte
 
 static void print_speed(const ord_generate_result *result) {
   const double prefill = (double)result->prefill_ns / 1e9, decode = (double)result->decode_ns / 1e9;
-  fprintf(stderr, "\n%u prompt tokens in %.1f ms (%.0f tokens/s)", result->prompt_count, prefill * 1e3,
-          result->prompt_count / prefill);
+  fprintf(stderr, "%u prompt token%s in %.1f ms (%.0f tokens/s)", result->prompt_count,
+          result->prompt_count == 1 ? "" : "s", prefill * 1e3, result->prompt_count / prefill);
   if (result->token_count > 1)
     fprintf(stderr, ", %u tokens after the first in %.1f ms (%.0f tokens/s)", result->token_count - 1, decode * 1e3,
             (result->token_count - 1) / decode);
@@ -112,10 +112,18 @@ static void print_speed(const ord_generate_result *result) {
 }
 
 static int print_ids(const output *out) {
-  if (out->has_text) printf("\n");
   for (uint32_t i = 0; i < out->count; i++) printf("%s%d", i ? "," : "", out->id[i]);
   printf("\n");
   return cli_flush();
+}
+
+/* Ends the line of the text first, so that the words about it have their own on a terminal. */
+static int print_end(const cli_request *request, const output *out, const ord_generate_result *result) {
+  if (out->has_text && !out->failed) printf("\n");
+  const int code = cli_flush();
+  if (code != CLI_OK) return code;
+  print_speed(result);
+  return request->print_ids ? print_ids(out) : CLI_OK;
 }
 
 /* How many tokens: as asked; else 128, or what the context still holds. */
@@ -141,17 +149,13 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
     return CLI_MACHINE;
   }
   cli_cancel_on_interrupt(stage->session);
-  const bool done = ord_session_generate(stage->session, prompt, prompt_count, &options, print_token, &out, &result, &err);
+  const bool done =
+      ord_session_generate(stage->session, prompt, prompt_count, &options, print_token, &out, &result, &err);
   cli_cancel_on_interrupt(NULL);
-  int code = done ? CLI_OK : CLI_MACHINE;
-  if (done && !out.failed) print_speed(&result);
-  if (done && request->print_ids) code = print_ids(&out);
-  else if (done && out.has_text && !out.failed) printf("\n");
-  if (done && code == CLI_OK) code = cli_flush();
+  if (!done && out.has_text) fprintf(stderr, "\n");
+  const int code = done ? print_end(request, &out, &result) : cli_fail(&err);
   free(out.id);
-  if (done) return code;
-  if (out.has_text) fprintf(stderr, "\n");
-  return cli_fail(&err);
+  return code;
 }
 
 /* Bounds the context unless the caller did: caches of a long context cost memory that few prompts need. */

@@ -2,6 +2,7 @@
  *
  * ordito VERB: finds the verb, reads its options, runs it.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ static const size_t verb_count = sizeof verbs / sizeof *verbs;
 
 static void print_usage(FILE *to) {
   fprintf(to, "usage: ordito VERB [arguments] [options]; `ordito VERB --help` lists the options\n\n");
-  for (size_t i = 0; i < verb_count; i++) fprintf(to, "  %-12s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].about);
+  for (size_t i = 0; i < verb_count; i++)
+    fprintf(to, "  %-12s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].about);
 }
 
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }

@@ -83,11 +83,17 @@ static bool take_item(cli_list *list, const char *text) {
 static bool take_value(const option *what, const char *text, cli_request *request) {
   void *field = field_of(request, what);
   switch (what->kind) {
-  case KIND_TEXT: *(const char **)field = text; return true;
-  case KIND_LIST: return take_item(field, text);
-  case KIND_INT: return take_int(what, text, field);
-  case KIND_REAL: return take_real(what, text, field);
-  case KIND_FLAG: break;
+  case KIND_TEXT:
+    *(const char **)field = text;
+    return true;
+  case KIND_LIST:
+    return take_item(field, text);
+  case KIND_INT:
+    return take_int(what, text, field);
+  case KIND_REAL:
+    return take_real(what, text, field);
+  case KIND_FLAG:
+    break;
   }
   *(bool *)field = true;
   return true;
@@ -95,7 +101,8 @@ static bool take_value(const option *what, const char *text, cli_request *reques
 
 static const option *find_option(const cli_verb *verb, const char *word, size_t length) {
   for (size_t i = 0; i < option_count; i++)
-    if ((options[i].group & verb->groups) && strlen(options[i].name) == length && strncmp(options[i].name, word, length) == 0)
+    if ((options[i].group & verb->groups) && strlen(options[i].name) == length &&
+        strncmp(options[i].name, word, length) == 0)
       return &options[i];
   return NULL;
 }
@@ -117,6 +124,7 @@ static bool take_option(const cli_verb *verb, int count, char **argument, int *a
 
 bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *out) {
   set_defaults(out);
+  out->positional = argument;
   bool options_ended = false;
   for (int i = 0; i < count; i++) {
     const char *word = argument[i];
@@ -129,7 +137,7 @@ bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *ou
               *verb->arguments ? verb->arguments : "no arguments");
       return false;
     } else {
-      out->positional[out->positional_count++] = word;
+      argument[out->positional_count++] = argument[i]; /* those before it are read already */
     }
   }
   if (out->positional_count >= verb->least) return true;

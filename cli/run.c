@@ -42,8 +42,20 @@ static int write_output(ord_session *session, const char *option, const char *te
   ord_tensor tensor = {.struct_size = sizeof tensor};
   if (!split_pair(option, text, &name, &file)) return CLI_USAGE;
   const bool done = ord_session_get(session, name, &tensor, &err) && npy_write(file, &tensor, &err);
+  if (done) {
+    fprintf(stderr, "wrote %s: %s [", file, name);
+    for (uint32_t i = 0; i < tensor.rank; i++) fprintf(stderr, i ? ", %lld" : "%lld", (long long)tensor.dim[i]);
+    fprintf(stderr, "]\n");
+  }
   free(name);
   return done ? CLI_OK : cli_fail(&err);
+}
+
+/* What could have been asked for, where nothing was. */
+static void print_outputs(const ord_session *session) {
+  fprintf(stderr, "it ran; --output NAME=FILE.npy writes an output:\n");
+  const char *output;
+  for (uint32_t i = 0; (output = ord_session_output(session, i)) != NULL; i++) fprintf(stderr, "  %s\n", output);
 }
 
 /* The names before `=`; malloc'ed. */
@@ -78,6 +90,7 @@ static int run(const cli_request *request, cli_stage *stage) {
     code = write_output(stage->session, "--output", request->outputs.item[i]);
   for (uint32_t i = 0; code == CLI_OK && i < request->dumps.count; i++)
     code = write_output(stage->session, "--dump", request->dumps.item[i]);
+  if (request->outputs.count + request->dumps.count == 0) print_outputs(stage->session);
   return code;
 }
 

@@ -12,8 +12,6 @@
 
 #include "cli/cli.h"
 
-bool cli_is_terminal(int descriptor) { return isatty(descriptor) != 0; }
-
 int cli_fail(const ord_error *err) {
   fprintf(stderr, "ordito: %s\n", err->text);
   switch (err->code) {
@@ -100,7 +98,7 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
       return CLI_USAGE;
     }
   }
-  if (cli_is_terminal(STDERR_FILENO)) {
+  if (isatty(STDERR_FILENO)) {
     options.progress = print_progress;
     options.progress_context = &last_percent;
   }

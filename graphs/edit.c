@@ -65,12 +65,6 @@ uint32_t ord_value_count_reads(const ord_graph *graph, uint32_t value) {
   return count;
 }
 
-uint32_t ord_op_find_slot(const ord_op *op, const char *slot) {
-  for (uint32_t i = 0; i < op->slot_count; i++)
-    if (strcmp(op->slot[i].name, slot) == 0) return i;
-  return ORD_NONE;
-}
-
 bool ord_graph_append_node(ord_graph *graph, const ord_graph_node *node, ord_error *err) {
   if (!ord_arena_grow(&graph->arena, &graph->node, &graph->node_capacity, graph->node_count + 1, sizeof *node))
     return ord_fail_memory(err, "rewriting a graph");

@@ -31,8 +31,6 @@ bool ord_value_is_output(const ord_graph *graph, uint32_t value);
 /* How often nodes read it, as an operand or in an epilogue. */
 uint32_t ord_value_count_reads(const ord_graph *graph, uint32_t value);
 uint32_t ord_node_count_reads(const ord_graph_node *node, uint32_t value);
-/* The place of the operand of this slot in node->in; ORD_NONE if the op has no such slot. */
-uint32_t ord_op_find_slot(const ord_op *op, const char *slot);
 
 /* ---- editing -------------------------------------------------------------------------------------------------- */
 /* Appends a node as it is (it keeps pointing where it did). */

@@ -17,6 +17,9 @@ typedef struct epilogue_fold {
 
 static const char DOING[] = "folding epilogues";
 
+/* Longer lists no kernel gains by, and each item copies those before it. */
+enum { EPILOGUE_MAX = 32 };
+
 /* Is all that lies in the memory of `value` there before node `at`? */
 static bool is_made_before(const ord_graph *graph, uint32_t value, uint32_t at) {
   const uint32_t base = ord_value_base(graph, value);
@@ -117,6 +120,7 @@ static bool fold_one(const epilogue_fold *folding, uint32_t at, bool *out_done, 
   const uint32_t value = producer->out[0];
   const bool stays_visible = is_visible(graph, value);
   *out_done = false;
+  if (producer->epilogue_count == EPILOGUE_MAX) return true;
   for (uint32_t n = at + 1; n < graph->node_count; n++) {
     ord_graph_node *node = &graph->node[n], whole;
     ord_graph_epilogue item;

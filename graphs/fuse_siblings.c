@@ -23,6 +23,9 @@ typedef struct sibling_fusion {
 
 static const char DOING[] = "fusing siblings";
 
+/* More in one product gain nothing, and an attempt that no kernel serves is repeated for each of them. */
+enum { SIBLING_MAX = 32 };
+
 static uint32_t find_operand(const ord_graph_node *node, const char *slot) {
   const uint32_t place = ord_op_find_slot(node->op, slot);
   return place < node->in_count ? node->in[place] : ORD_NONE;
@@ -56,14 +59,14 @@ static bool are_siblings(const sibling_fusion *fusing, const projection *left, c
   return left->bias == ORD_NONE || have_equal_rows(fusing->graph, left->bias, right.bias);
 }
 
-/* The node numbers of `n` and of its siblings behind it; returns how many. */
+/* The node numbers of `n` and of its siblings behind it, SIBLING_MAX at most; returns how many. */
 static uint32_t find_siblings(const sibling_fusion *fusing, uint32_t n, uint32_t *member) {
   const ord_graph *graph = fusing->graph;
   const ord_graph_node *node = &graph->node[n];
   projection own;
   uint32_t count = 0;
   if (!read_projection(fusing, node, &own)) return 0;
-  for (uint32_t other = n; other < graph->node_count; other++)
+  for (uint32_t other = n; other < graph->node_count && count < SIBLING_MAX; other++)
     if (graph->node[other].op == node->op && !fusing->is_taken[other] &&
         are_siblings(fusing, &own, &graph->node[other]))
       member[count++] = other;
@@ -199,7 +202,7 @@ static bool fuse(sibling_fusion *fusing, const uint32_t *member, uint32_t count,
 static bool rewrite(sibling_fusion *fusing, ord_error *err) {
   const ord_graph *graph = fusing->graph;
   ord_arena *arena = &fusing->copy->arena;
-  uint32_t *member = ord_arena_take(arena, graph->node_count, sizeof *member);
+  uint32_t *member = ord_arena_take(arena, SIBLING_MAX, sizeof *member);
   fusing->is_taken = ord_arena_take(arena, graph->node_count, sizeof *fusing->is_taken);
   fusing->reads = ord_arena_take(arena, graph->value_count, sizeof *fusing->reads);
   if (!member || !fusing->is_taken || !fusing->reads) return ord_fail_memory(err, DOING);

@@ -101,7 +101,7 @@ typedef struct ord_graph_node {
   uint32_t cache; /* graph->cache or ORD_NONE */
   ord_graph_epilogue *epilogue;
   uint32_t epilogue_count;
-  const char **path; /* of all the ops it stands for */
+  const char **path; /* of all the ops it stands for, at least one */
   uint32_t path_count;
   uint32_t line, column;
 } ord_graph_node;
@@ -183,9 +183,5 @@ void ord_graph_print_shape(ord_text *text, const ord_graph *graph, uint32_t valu
  * .seed, .counter; all [batch]). */
 ORD_MUST_CHECK bool ord_graph_append_sample(const ord_graph *graph, const char *logits, ord_graph **out,
                                             ord_error *err);
-
-/* How many numbers the weights hold whose readers' paths lie in `prefix` ("" = all; whole components only; a component
- * "*" is any one). Each weight counts once. */
-int64_t ord_graph_parameter_count(const ord_graph *graph, const char *prefix);
 
 #endif

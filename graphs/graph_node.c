@@ -65,12 +65,6 @@ static bool make_operands(ord_graph *graph, const ord_node_spec *spec, ord_infer
   return true;
 }
 
-static const ord_attr *find_given(const ord_node_spec *spec, const char *name) {
-  for (uint32_t i = 0; i < spec->attr_count; i++)
-    if (strcmp(spec->attr[i].name, name) == 0) return &spec->attr[i];
-  return NULL;
-}
-
 static uint32_t count_numbers(const ord_infer *infer) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < infer->operand_count; i++) count += infer->operand[i].has_number;
@@ -84,7 +78,7 @@ static bool make_attributes(ord_graph *graph, const ord_node_spec *spec, ord_inf
   if (!infer->attr) return false;
   for (uint32_t i = 0; i < op->attr_count; i++) {
     const ord_attr_rule *rule = &op->attr[i];
-    const ord_attr *given = find_given(spec, rule->name);
+    const ord_attr *given = ord_attr_find(spec->attr, spec->attr_count, rule->name);
     const ord_attr *from = given ? given : rule->default_value.name ? &rule->default_value : NULL;
     if (from && !ord_attr_copy(&graph->arena, from, &infer->attr[infer->attr_count++])) return false;
   }

@@ -45,9 +45,11 @@ static bool append(ord_graph *graph, uint32_t logits, ord_error *err) {
   uint32_t choice[CHOICE_COUNT], in[1 + CHOICE_COUNT] = {logits}, sampled;
   if (!add_inputs(graph, graph->value[logits].dim[0], choice))
     return ord_fail_memory(err, "appending sample to a graph");
-  for (uint32_t slot = 1; slot < op->slot_count; slot++)
-    for (uint32_t i = 0; i < CHOICE_COUNT; i++)
-      if (strcmp(op->slot[slot].name, CHOICE[i].slot) == 0) in[slot] = choice[i];
+  for (uint32_t i = 0; i < CHOICE_COUNT; i++) {
+    const uint32_t slot = ord_op_find_slot(op, CHOICE[i].slot);
+    if (slot == ORD_NONE) return ord_fail(err, ORD_INTERNAL, "op 'sample' has no slot '%s'", CHOICE[i].slot);
+    in[slot] = choice[i];
+  }
   static const char *const NAME[] = {"sampled"};
   const ord_node_spec spec = {.op = op,
                               .in = in,

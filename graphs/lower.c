@@ -67,7 +67,6 @@ bool ord_plan_create(const ord_graph *graph, const ord_lower_options *options, o
   bool done = false;
   lower.plan = calloc(1, sizeof *lower.plan);
   if (!lower.plan) return ord_fail_memory(err, "making a plan");
-  lower.plan->device = options->chooser->device;
   if (ord_graph_copy(graph, &lower.graph, err))
     done = ord_lower_choose(&lower, err) && ord_lower_place(&lower, err) && sum_up(&lower, err) &&
            (options->dry || ord_lower_prepare(&lower, err));

@@ -29,6 +29,8 @@ typedef struct ord_memory_item {
   uint32_t first, last;
   size_t offset; /* the answer, a multiple of ORD_MEMORY_ALIGNMENT */
 } ord_memory_item;
+/* Up to a multiple of ORD_MEMORY_ALIGNMENT; false on overflow. */
+ORD_MUST_CHECK bool ord_memory_round_up(size_t bytes, size_t *out);
 ORD_MUST_CHECK bool ord_memory_place(ord_memory_item *item, uint32_t count, size_t *out_bytes, ord_error *err);
 
 #endif

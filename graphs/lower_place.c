@@ -124,10 +124,8 @@ static bool place_arena(plan_memory *placing, ord_error *err) {
     step->scratch_offset = placing->item[first_scratch + n].offset;
     step->persistent_offset = end;
     size_t behind;
-    if (!ord_size_add(end, step->choice.answer.persistent_bytes, &behind) ||
-        !ord_size_add(behind, ORD_MEMORY_ALIGNMENT - 1, &behind))
+    if (!ord_size_add(end, step->choice.answer.persistent_bytes, &behind) || !ord_memory_round_up(behind, &end))
       return ord_fail(err, ORD_NO_MEMORY, "%s: its kernel wants too much persistent memory", step->node.label);
-    end = behind / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT;
   }
   plan->arena_bytes = end;
   return true;

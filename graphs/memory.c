@@ -20,12 +20,6 @@ static bool live_together(const ord_memory_item *a, const ord_memory_item *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-static bool round_up(size_t bytes, size_t *out) {
-  if (!ord_size_add(bytes, ORD_MEMORY_ALIGNMENT - 1, out)) return false;
-  *out = *out / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT;
-  return true;
-}
-
 /* `placed` numbers `count` items by their offsets; finds the place of item `which` and puts it in. */
 static bool place_item(ord_memory_item *item, uint32_t *placed, uint32_t count, uint32_t which, size_t *end) {
   ord_memory_item *own = &item[which];
@@ -35,14 +29,20 @@ static bool place_item(ord_memory_item *item, uint32_t *placed, uint32_t count, 
     if (!other->bytes || !live_together(own, other)) continue;
     if (other->offset >= offset && other->offset - offset >= own->bytes) break;
     size_t behind;
-    if (!ord_size_add(other->offset, other->bytes, &behind) || !round_up(behind, &behind)) return false;
+    if (!ord_size_add(other->offset, other->bytes, &behind) || !ord_memory_round_up(behind, &behind)) return false;
     if (behind > offset) offset = behind;
   }
   own->offset = offset;
   uint32_t at = count;
   for (; at > 0 && item[placed[at - 1]].offset > offset; at--) placed[at] = placed[at - 1];
   placed[at] = which;
-  return ord_size_add(offset, own->bytes, end) && round_up(*end, end);
+  return ord_size_add(offset, own->bytes, end) && ord_memory_round_up(*end, end);
+}
+
+bool ord_memory_round_up(size_t bytes, size_t *out) {
+  if (!ord_size_add(bytes, ORD_MEMORY_ALIGNMENT - 1, out)) return false;
+  *out = *out / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT;
+  return true;
 }
 
 bool ord_memory_place(ord_memory_item *item, uint32_t count, size_t *out_bytes, ord_error *err) {

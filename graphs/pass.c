@@ -77,8 +77,7 @@ static bool run_all(ord_graph **graph, const ord_pass_options *options, ord_pass
     const bool has_changed = before.ops != after.ops || before.moved != after.moved || before.peak != after.peak;
     if (print && has_changed) print(print_context, pass, *graph);
     if (record)
-      record[i] = (ord_pass_record){.pass = pass,
-                                    .was_disabled = is_off,
+      record[i] = (ord_pass_record){.was_disabled = is_off,
                                     .ops_before = before.ops,
                                     .ops_after = after.ops,
                                     .moved_before = before.moved,

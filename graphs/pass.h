@@ -44,9 +44,8 @@ typedef struct ord_pass {
 uint32_t ord_pass_count(void);
 const ord_pass *ord_pass_get(uint32_t index);
 
-/* What a pass did, for reports. */
+/* What pass number i did, for reports. */
 typedef struct ord_pass_record {
-  const ord_pass *pass;
   bool was_disabled;
   uint32_t ops_before, ops_after;     /* nodes */
   uint64_t moved_before, moved_after; /* bytes copied by view and join ops at the maximum */

@@ -3,8 +3,10 @@
  * Ordito, embedded in a program: load a model, open a session, run or generate. C11 and C++17.
  *
  * Conventions. A function that can fail returns bool and fills the caller's ord_error when it returns false; nothing
- * is lost then, and the objects stay usable. create/load make an object, destroy frees it and accepts NULL; get/find
- * borrow, valid while the owner lives. The library never prints, exits or aborts.
+ * is lost then, and the objects stay usable; `err` may be NULL. create/load make an object, destroy frees it and accepts
+ * NULL; what is returned as `const char *` is borrowed, valid while its owner lives. Options may be NULL: the defaults,
+ * which are zeros where nothing else is said. What options point to is needed during the call only, but for the log of
+ * a context and the progress of weights. The library never prints, exits or aborts.
  *
  * Threads. A context and a model may be used from several threads; a session belongs to one thread at a time, but for
  * ord_session_cancel. Destroy sessions before their model, models before their context.
@@ -68,6 +70,7 @@ typedef struct ord_context_options {
  * folder ordito/plugins beside the library. Never the working directory. */
 ORD_API ORD_MUST_CHECK bool ord_context_create(const ord_context_options *options, ord_context **out, ord_error *err);
 ORD_API void ord_context_destroy(ord_context *context);
+/* How many threads compute, the calling one included. */
 ORD_API uint32_t ord_context_threads(const ord_context *context);
 /* Which kernels there are, per plugin, and which files were refused and why. */
 ORD_API ORD_MUST_CHECK bool ord_context_report_kernels(ord_context *context, bool json, char **out, ord_error *err);
@@ -107,7 +110,8 @@ typedef struct ord_weight_options {
   void *progress_context;
 } ord_weight_options;
 
-/* Opens and checks the weights. They are read when the first session is made. */
+/* Opens and checks the weights; an error if they are open. They are read when the first session is made, which is when
+ * `progress` is called. `out_messages` as in ord_model_load. */
 ORD_API ORD_MUST_CHECK bool ord_model_open_weights(ord_model *model, const ord_weight_options *options,
                                                    char **out_messages, ord_error *err);
 
@@ -138,8 +142,6 @@ typedef struct ord_session_options {
   bool deny_fallback;      /* a node that only the reference serves is an error */
   bool generates;          /* sample is appended to the logits; needed by ord_session_generate */
   bool poison;             /* overwrite outputs before each run, to find readers of old ones */
-  ord_progress_fn progress;
-  void *progress_context;
 } ord_session_options;
 
 /* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis), packs the
@@ -151,7 +153,7 @@ ORD_API void ord_session_destroy(ord_session *session);
 /* A dense tensor, row-major. As an input it is copied; as an output it is borrowed until the next run, reset or
  * destroy of the session. */
 typedef struct ord_tensor {
-  uint32_t struct_size, dtype, rank, reserved;
+  uint32_t struct_size, dtype, rank; /* dtype: ORD_F32, .. */
   int64_t dim[ORD_RANK_MAX];
   const void *data;
   size_t bytes;
@@ -172,7 +174,7 @@ ORD_API ORD_MUST_CHECK bool ord_session_get(ord_session *session, const char *na
 ORD_API void ord_session_reset(ord_session *session);
 /* Keeps the first `tokens` tokens of each row in the caches and forgets the rest. A row that holds fewer keeps them. */
 ORD_API void ord_session_rewind(ord_session *session, int64_t tokens);
-/* Asks a running call of another thread to stop at the next step (ORD_CANCELLED). The one call from other threads. */
+/* Asks a running call in another thread to stop at the next step (ORD_CANCELLED). The one call from other threads. */
 ORD_API void ord_session_cancel(ord_session *session);
 
 /* Names and shapes, for programs that do not know the model: "x f32 [batch, seq, 384]"; NULL past the end. */
@@ -222,7 +224,6 @@ typedef struct ord_show_options {
   bool json;
   bool passes; /* what each pass did */
   bool plan;   /* steps, kernels, memory */
-  const char *parameters; /* a layer path whose parameters are summed; NULL: all parts */
   const ord_session_options *session; /* pins, passes, outputs; may be NULL */
 } ord_show_options;
 /* The resolved model: dims, ops, shapes, parameters per part. Needs no weights. */
@@ -252,11 +253,12 @@ typedef struct ord_timing {
   uint64_t run_ns; /* out: wall time of the run */
 } ord_timing;
 ORD_API ORD_MUST_CHECK bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err);
-/* Time by step since the session was made or ord_session_times_reset: label, op, kernel; NULL past the end. */
+/* A step of the plan that the last run used. Text is borrowed, valid while the session lives. */
 typedef struct ord_step_time {
-  const char *path, *op, *kernel;
-  uint64_t ns, runs;
+  const char *path, *op, *kernel; /* path: of the first op that it stands for */
+  uint64_t ns, runs;              /* sum and number of the timed runs since ord_session_times_reset */
 } ord_step_time;
+/* False past the last step, and where the last call was no finished run. */
 ORD_API ORD_MUST_CHECK bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_time *out);
 ORD_API void ord_session_times_reset(ord_session *session);
 

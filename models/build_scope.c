@@ -14,31 +14,8 @@ static void show_path(ord_builder *builder) {
   builder->teller.path = builder->path.bytes && builder->path.length ? builder->path.bytes : "";
 }
 
-void ord_path_add(ord_builder *builder, const char *part) {
-  ord_text_add(&builder->path, "%s%s", builder->path.length ? "." : "", part);
-  show_path(builder);
-}
-
-size_t ord_path_enter(ord_builder *builder, const ord_yaml_node *place, const char *part) {
-  const size_t length = builder->path.length;
-  const char *numbered = ord_path_number(builder, part);
-  if (numbered) ord_path_add(builder, numbered);
-  if (builder->path.length > ORD_PATH_BYTES_MAX && !builder->has_stopped) {
-    builder->has_stopped = true;
-    builder->teller.path = "";
-    ord_tell(&builder->teller, place, "the path of an op grows too long; found more than %d bytes; wanted fewer",
-             ORD_PATH_BYTES_MAX);
-  }
-  return length;
-}
-
-void ord_path_leave(ord_builder *builder, size_t length) {
-  builder->path.length = length;
-  if (builder->path.bytes) builder->path.bytes[length] = '\0';
-  show_path(builder);
-}
-
-const char *ord_path_number(ord_builder *builder, const char *part) {
+/* The part as it stands in this scope's paths: "q", the second time "q#2"; NULL when out of memory. */
+static const char *number_part(ord_builder *builder, const char *part) {
   ord_names *parts = &builder->scope->parts;
   uint32_t *count = ord_names_find(parts, part);
   if (!count) {
@@ -55,8 +32,32 @@ const char *ord_path_number(ord_builder *builder, const char *part) {
   return numbered;
 }
 
+void ord_path_add(ord_builder *builder, const char *part) {
+  ord_text_add(&builder->path, "%s%s", builder->path.length ? "." : "", part);
+  show_path(builder);
+}
+
+size_t ord_path_enter(ord_builder *builder, const ord_yaml_node *place, const char *part) {
+  const size_t length = builder->path.length;
+  const char *numbered = number_part(builder, part);
+  if (numbered) ord_path_add(builder, numbered);
+  if (builder->path.length > ORD_PATH_BYTES_MAX && !builder->has_stopped) {
+    builder->has_stopped = true;
+    builder->teller.path = "";
+    ord_tell(&builder->teller, place, "the path of an op grows too long; found more than %d bytes; wanted fewer",
+             ORD_PATH_BYTES_MAX);
+  }
+  return length;
+}
+
+void ord_path_leave(ord_builder *builder, size_t length) {
+  builder->path.length = length;
+  if (builder->path.bytes) builder->path.bytes[length] = '\0';
+  show_path(builder);
+}
+
 const char *ord_path_of(ord_builder *builder, const char *part) {
-  const char *numbered = ord_path_number(builder, part);
+  const char *numbered = number_part(builder, part);
   if (!numbered || !builder->path.length) return numbered;
   const char *path = ord_arena_format(&builder->scratch, "%s.%s", builder->path.bytes, numbered);
   if (!path) (void)ord_builder_fail_memory(builder);

@@ -97,8 +97,6 @@ bool ord_builder_spend(ord_builder *builder, const ord_yaml_node *node);
 size_t ord_path_enter(ord_builder *builder, const ord_yaml_node *place, const char *part);
 void ord_path_add(ord_builder *builder, const char *part);
 void ord_path_leave(ord_builder *builder, size_t length);
-/* The part as it stands in this scope's paths: "q", the second time "q#2". */
-const char *ord_path_number(ord_builder *builder, const char *part);
 /* The path of an op or value in this scope, "layer.0.q#2"; NULL when out of memory. */
 const char *ord_path_of(ord_builder *builder, const char *part);
 

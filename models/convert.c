@@ -169,7 +169,7 @@ static bool check_apart(const ord_weight_file *file, const char *target, ord_err
 
 static bool write_all(writer *to) {
   for (uint32_t t = 0; t < to->plan->tensor_count; t++) to->all += to->plan->tensor[t].bytes;
-  const bool is_checkpoint = to->options->kind == ORD_WEIGHTS_CHECKPOINT;
+  const bool is_checkpoint = to->options->kind == ORD_FILE_CHECKPOINT;
   if (!(is_checkpoint ? write_checkpoint_header(to) : write_named_header(to))) return false;
   for (uint32_t t = 0; t < to->plan->tensor_count; t++)
     if (!write_tensor(to, &to->plan->tensor[t])) return false;

@@ -60,12 +60,8 @@ static bool add_tensor(const planner *make, const char *name, const char *type_n
 /* Moments and the scales of I8 tensors are f32 by their meaning. */
 static bool keeps_type(const ord_weight_file *file, uint32_t tensor) {
   static const char *const suffix[] = {ORD_ADAM_M, ORD_ADAM_V, ORD_SCALE};
-  const char *name = file->tensor[tensor].name;
-  const size_t length = strlen(name);
-  for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
-    const size_t end = strlen(suffix[i]);
-    if (length > end && strcmp(name + length - end, suffix[i]) == 0) return true;
-  }
+  for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++)
+    if (ord_ends_with(file->tensor[tensor].name, suffix[i])) return true;
   return !is_float(file->tensor[tensor].dtype);
 }
 
@@ -247,12 +243,12 @@ bool ord_convert_plan_make(const ord_weight_file *file, const ord_description *d
                            const ord_convert_options *options, ord_convert_plan *plan, ord_error *err) {
   planner make = {
       .file = file, .description = description, .graph = graph, .options = options, .plan = plan, .err = err};
-  const bool to_checkpoint = options->kind == ORD_WEIGHTS_CHECKPOINT;
+  const bool to_checkpoint = options->kind == ORD_FILE_CHECKPOINT;
   if (options->dtype && (!is_float(options->dtype) || (to_checkpoint && options->dtype != ORD_F32)))
     return ord_fail(err, ORD_INVALID, "found type %s; wanted %s", ord_dtype_name(options->dtype),
                     to_checkpoint ? "f32, the type of a checkpoint" : "f32, f16 or bf16");
   if (to_checkpoint) return plan_checkpoint(&make);
-  if (file->kind != ORD_WEIGHTS_CHECKPOINT) return plan_all(&make);
+  if (file->kind != ORD_FILE_CHECKPOINT) return plan_all(&make);
   return graph ? plan_named(&make)
                : ord_fail(err, ORD_INVALID, "%s: a checkpoint has no names; wanted a model", file->path);
 }

@@ -28,7 +28,7 @@ struct ord_family {
 
 typedef struct ord_families {
   ord_family *item;
-  uint32_t count, capacity;
+  uint32_t count;
   ord_names by_name;     /* those without holes */
   ord_names by_skeleton; /* those with holes; every number and hole replaced by '#': what may match stands together */
 } ord_families;

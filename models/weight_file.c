@@ -26,19 +26,14 @@ static bool refuse_gguf(ord_weight_file *file, const ord_description *descriptio
 
 static const struct {
   const char *ending;
-  ord_weight_file_kind kind;
+  ord_file_kind kind;
   ord_weight_open_fn open;
 } formats[] = {
-    {".index.json", ORD_WEIGHTS_SAFETENSORS, ord_safetensors_index_open},
-    {".safetensors", ORD_WEIGHTS_SAFETENSORS, ord_safetensors_open},
-    {".gguf", ORD_WEIGHTS_SAFETENSORS, refuse_gguf},
-    {"", ORD_WEIGHTS_CHECKPOINT, ord_checkpoint_open},
+    {".index.json", ORD_FILE_SAFETENSORS, ord_safetensors_index_open},
+    {".safetensors", ORD_FILE_SAFETENSORS, ord_safetensors_open},
+    {".gguf", ORD_FILE_SAFETENSORS, refuse_gguf},
+    {"", ORD_FILE_CHECKPOINT, ord_checkpoint_open},
 };
-
-static bool ends_with(const char *text, const char *ending) {
-  const size_t length = strlen(text), wanted = strlen(ending);
-  return length >= wanted && strcmp(text + length - wanted, ending) == 0;
-}
 
 static int compare_names(const void *a, const void *b, void *context) {
   const ord_weight_file *file = context;
@@ -75,7 +70,7 @@ bool ord_weight_file_open(const char *path, const ord_description *description, 
     goto fail;
   }
   size_t format = 0;
-  while (!ends_with(file->path, formats[format].ending)) format++;
+  while (!ord_ends_with(file->path, formats[format].ending)) format++;
   file->kind = formats[format].kind;
   if (!formats[format].open(file, description, graph, err)) goto fail;
   free(chosen);
@@ -93,8 +88,6 @@ void ord_weight_file_close(ord_weight_file *file) {
   ord_arena_finish(&file->arena);
   free(file);
 }
-
-ord_weight_file_kind ord_weight_file_get_kind(const ord_weight_file *file) { return file->kind; }
 
 const char *ord_weight_file_path(const ord_weight_file *file) { return file->path; }
 
@@ -178,11 +171,11 @@ uint32_t ord_weight_file_find_companion(const ord_weight_file *file, uint32_t in
 }
 
 const char *ord_weight_file_name_of(const ord_weight_file *file, const ord_graph_weight *weight) {
-  return file->kind == ORD_WEIGHTS_CHECKPOINT ? weight->name : weight->file_name;
+  return file->kind == ORD_FILE_CHECKPOINT ? weight->name : weight->file_name;
 }
 
 bool ord_weight_file_slices(const ord_weight_file *file, const ord_graph_weight *weight) {
-  return weight->has_slice && file->kind != ORD_WEIGHTS_CHECKPOINT;
+  return weight->has_slice && file->kind != ORD_FILE_CHECKPOINT;
 }
 
 /* A file that was written to since its header was checked may hold anything. */

@@ -24,8 +24,6 @@ typedef struct ord_file_tensor {
   uint64_t bytes;
 } ord_file_tensor;
 
-typedef enum { ORD_WEIGHTS_SAFETENSORS, ORD_WEIGHTS_CHECKPOINT } ord_weight_file_kind;
-
 typedef struct ord_weight_file ord_weight_file;
 
 /* Opens a file, a shard index (*.index.json) or a folder that holds exactly one of model.safetensors,
@@ -34,7 +32,6 @@ typedef struct ord_weight_file ord_weight_file;
 ORD_MUST_CHECK bool ord_weight_file_open(const char *path, const ord_description *description, const ord_graph *graph,
                                          ord_weight_file **out, ord_error *err);
 void ord_weight_file_close(ord_weight_file *file);
-ord_weight_file_kind ord_weight_file_get_kind(const ord_weight_file *file);
 const char *ord_weight_file_path(const ord_weight_file *file);
 uint32_t ord_weight_file_count(const ord_weight_file *file);
 const ord_file_tensor *ord_weight_file_tensor(const ord_weight_file *file, uint32_t index);
@@ -89,7 +86,7 @@ ORD_MUST_CHECK bool ord_random_source(const ord_graph *graph, uint64_t seed, ord
  * step (metadata), and gets them back when written as one. Only where neither file is a checkpoint, description and
  * graph may be NULL. */
 typedef struct ord_convert_options {
-  ord_weight_file_kind kind;
+  ord_file_kind kind;
   ord_dtype dtype; /* ORD_F32, ORD_F16, ORD_BF16 or 0 */
   ord_progress_fn progress;
   void *progress_context;

@@ -30,7 +30,7 @@ typedef struct ord_weight_metadata {
 
 struct ord_weight_file {
   ord_arena arena;
-  ord_weight_file_kind kind;
+  ord_file_kind kind;
   const char *path;
   ord_weight_disk *disk;
   uint32_t disk_count, disk_capacity;

@@ -88,7 +88,7 @@ static double attention_score(const attention *a, const int64_t *index, int64_t 
 /* What the mask adds to the score at `index`; -infinity hides. */
 static double attention_mask(const attention *a, const int64_t *index) {
   if (!a->mask.data) return 0;
-  int64_t at[ORD_RANK_MAX];
+  int64_t at[ORD_RANK_MAX] = {0};
   ord_reference_broadcast(&a->mask, index, 4, at);
   const double mask = ord_reference_read(&a->mask, at);
   if (a->mask.dtype != ORD_BOOL) return mask;

@@ -17,7 +17,7 @@ static ord_status concat_projection_launch(void *state, const ord_exec *exec, or
   const ord_reference_tensor out = ord_reference_output(node, exec, 0);         // [batch, tokens, n]
   const int64_t count = ord_reference_count(&out), heads = in.dim[1], width = in.dim[3];
   for (int64_t number = 0; number < count; number++) {
-    int64_t at[ORD_RANK_MAX];
+    int64_t at[ORD_RANK_MAX] = {0};
     ord_reference_index(&out, number, at);
     const int64_t n = at[2];
     double sum = 0;

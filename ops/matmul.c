@@ -26,7 +26,7 @@ static ord_status matmul_launch(void *state, const ord_exec *exec, ord_plugin_er
   const ord_reference_tensor out = ord_reference_output(node, exec, 0);         // [.., m, n]
   const int64_t count = ord_reference_count(&out);
   for (int64_t number = 0; number < count; number++) {
-    int64_t at[ORD_RANK_MAX], in_at[ORD_RANK_MAX], by_at[ORD_RANK_MAX];
+    int64_t at[ORD_RANK_MAX] = {0}, in_at[ORD_RANK_MAX] = {0}, by_at[ORD_RANK_MAX] = {0};
     ord_reference_index(&out, number, at);
     const int64_t n = at[out.rank - 1];
     leading_index(&in, 1, at, out.rank - 1, in_at);

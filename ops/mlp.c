@@ -12,6 +12,7 @@ enum { IN, UP, DOWN, GATE, UP_BIAS, DOWN_BIAS, GATE_BIAS, SLOT_COUNT };
 /* weight's row `n` times `count` numbers, plus the bias. */
 static double project(const ord_reference_tensor *weight, const ord_reference_tensor *bias, int64_t n, const float *in,
                       int64_t count) {
+  assert(weight->rank == 2);
   double sum = 0;
   for (int64_t k = 0; k < count; k++) sum += in[k] * ord_reference_read(weight, (int64_t[]){n, k});
   return bias->data ? sum + ord_reference_read(bias, &n) : sum;
@@ -48,7 +49,7 @@ static ord_status mlp_launch(void *state, const ord_exec *exec, ord_plugin_error
   float *up = exec->scratch, *gate = up + hidden, *in = gate + hidden; // [hidden], [hidden], [width]
   const int64_t rows = n > 0 ? ord_reference_count(&out) / n : 0;
   for (int64_t row = 0; row < rows; row++) {
-    int64_t at[ORD_RANK_MAX];
+    int64_t at[ORD_RANK_MAX] = {0};
     ord_reference_index(&out, row * n, at);
     for (at[out.rank - 1] = 0; at[out.rank - 1] < width; at[out.rank - 1]++)
       in[at[out.rank - 1]] = (float)ord_reference_read(&tensor[IN], at);

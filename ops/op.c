@@ -35,6 +35,12 @@ const ord_op *ord_op_find(const char *name) {
   return NULL;
 }
 
+uint32_t ord_op_find_slot(const ord_op *op, const char *slot) {
+  for (uint32_t i = 0; i < op->slot_count; i++)
+    if (strcmp(op->slot[i].name, slot) == 0) return i;
+  return ORD_NONE;
+}
+
 bool ord_infer_fail(ord_infer *infer, const char *slot_or_attr, uint32_t entry, const char *format, ...) {
   ord_text text = {0};
   ord_text_add(&text, "%s: ", infer->op->name);

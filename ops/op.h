@@ -199,6 +199,9 @@ uint32_t ord_op_count(void);
 const ord_op *ord_op_get(uint32_t index);
 /* NULL if there is none. */
 const ord_op *ord_op_find(const char *name);
+/* The number of a slot, which is the place of its operand in a node (of a list slot: of the first one); ORD_NONE if the
+ * op has no such slot. */
+uint32_t ord_op_find_slot(const ord_op *op, const char *slot);
 
 /* The reference plugin, static: one kernel per op. */
 extern const ord_manifest ord_reference_manifest;

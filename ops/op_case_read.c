@@ -196,11 +196,6 @@ static bool read_tensor(ord_case_setup *setup, const char **at, ord_case_tensor 
   return !take(at, '=') || read_doubles(setup, at, &tensor->value, &tensor->value_count);
 }
 
-static bool ends_with(const char *text, const char *end) {
-  const size_t length = strlen(text), wanted = strlen(end);
-  return length >= wanted && strcmp(text + length - wanted, end) == 0;
-}
-
 static bool read_operands(ord_case_setup *setup) {
   const char *at = setup->row->operands;
   while (*at) {
@@ -209,15 +204,14 @@ static bool read_operands(ord_case_setup *setup) {
     ord_case_tensor *tensor = &setup->tensor[setup->tensor_count];
     if (!read_tensor(setup, &at, tensor)) return false;
     if (*at && *at != ' ') return ord_case_wrong(setup, "found '%s'; wanted a space", at);
-    for (uint32_t slot = 0; slot < setup->op->slot_count; slot++)
-      if (strcmp(setup->op->slot[slot].name, tensor->name) == 0) tensor->slot = slot;
+    tensor->slot = ord_op_find_slot(setup->op, tensor->name);
     if (tensor->slot == ORD_NONE && strcmp(tensor->name, "out") == 0) {
       setup->out_layout = *tensor;
       continue;
     }
     if (tensor->slot == ORD_NONE) return ord_case_wrong(setup, "'%s' is no slot", tensor->name);
     const bool is_weight = tensor->is_marked_weight || (setup->op->slot[tensor->slot].flags & ORD_SLOT_MATRIX) ||
-                           ends_with(tensor->name, "weight") || ends_with(tensor->name, "bias");
+                           ord_ends_with(tensor->name, "weight") || ord_ends_with(tensor->name, "bias");
     if (is_weight && !tensor->has_number) tensor->role = ORD_WEIGHT;
     setup->tensor_count++;
   }
@@ -310,7 +304,7 @@ static bool read_item_operand(ord_case_setup *setup, const char **at, ord_case_i
   if (which == 2) return ord_case_wrong(setup, "found '%s'; wanted at most two operands of an item", *at);
   ord_case_tensor *tensor = &setup->item_tensor[setup->item_tensor_count];
   if (!read_tensor(setup, at, tensor)) return false;
-  if (ends_with(tensor->name, "weight") || ends_with(tensor->name, "bias") || tensor->is_marked_weight)
+  if (ord_ends_with(tensor->name, "weight") || ord_ends_with(tensor->name, "bias") || tensor->is_marked_weight)
     tensor->role = ORD_WEIGHT;
   item->operand[which] = setup->item_tensor_count++;
   return true;

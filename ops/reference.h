@@ -25,6 +25,7 @@
 #ifndef ORDITO_OPS_REFERENCE_H
 #define ORDITO_OPS_REFERENCE_H
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -179,7 +180,8 @@ static inline double ord_reference_read_block(uint32_t dtype, const char *block,
 /* The element as a number, the scale of an i8 weight applied. */
 static inline double ord_reference_read(const ord_reference_tensor *tensor, const int64_t *index) {
   if (tensor->block_elements > 1) {
-    const uint32_t last = tensor->rank - 1; /* blocks lie along the last axis, so there is one */
+    assert(tensor->rank > 0); /* blocks lie along the last axis */
+    const uint32_t last = tensor->rank - 1;
     int64_t block[ORD_RANK_MAX] = {0};
     for (uint32_t axis = 0; axis + 1 < tensor->rank; axis++) block[axis] = index[axis];
     block[last] = index[last] / tensor->block_elements;

@@ -52,7 +52,7 @@ static ord_status rope_launch(void *state, const ord_exec *exec, ord_plugin_erro
   };
   const int64_t width = rope.in.dim[3], count = ord_reference_count(&rope.in);
   for (int64_t number = 0; number < count; number += width) {
-    int64_t at[ORD_RANK_MAX];
+    int64_t at[ORD_RANK_MAX] = {0};
     ord_reference_index(&rope.in, number, at);
     for (int64_t i = 0; i < rope.rotary / 2; i++) rope_turn(&rope, at, i);
     for (at[3] = rope.rotary; at[3] < width; at[3]++) ord_reference_move(&rope.in, at, &rope.out, at);

@@ -139,11 +139,13 @@ static int64_t draw(const sampled_row *row, double u) {
 /* ---- the kernel ---------------------------------------------------------------------------------------------- */
 
 static double read_row(const ord_reference_tensor *tensor, int64_t row) {
+  assert(tensor->rank == 1);
   return ord_reference_read(tensor, (int64_t[]){row});
 }
 
 /* All 64 bits, which a double would not hold. */
 static uint64_t read_bits(const ord_reference_tensor *tensor, int64_t row) {
+  assert(tensor->rank == 1);
   uint64_t bits;
   memcpy(&bits, ord_reference_at(tensor, (int64_t[]){row}), sizeof bits);
   return bits;

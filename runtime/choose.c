@@ -315,14 +315,3 @@ bool ord_choose(const ord_chooser *chooser, const ord_node *node, const char *co
   ord_arena_finish(&scratch);
   return is_chosen;
 }
-
-bool ord_chooser_serves(const ord_chooser *chooser, const ord_node *node, const char *const *path,
-                        uint32_t path_count) {
-  kernel_contest contest = {.chooser = chooser, .node = node};
-  ord_arena scratch = {0};
-  const contender *winner = hold(&contest, path, path_count, &scratch) ? find_winner(&contest) : NULL;
-  /* The reference counts only where the caller pinned it: then the node must stay what the pin was meant for. */
-  const bool serves = winner && fuses_all(&contest, winner) && (!winner->plugin->is_reference || contest.pin);
-  ord_arena_finish(&scratch);
-  return serves;
-}

@@ -53,8 +53,4 @@ bool ord_pin_matches(const ord_pin *pin, const char *op, const char *const *path
 ORD_MUST_CHECK bool ord_choose(const ord_chooser *chooser, const ord_node *node, const char *const *path,
                                uint32_t path_count, ord_arena *arena, ord_choice *out, ord_error *err);
 
-/* Would a kernel other than the reference serve this node (the pinned one, if a pin selects it), fusing all
- * `node->epilogue_count` items? What every fusion pass asks. Returns false also when out of memory. */
-bool ord_chooser_serves(const ord_chooser *chooser, const ord_node *node, const char *const *path, uint32_t path_count);
-
 #endif

@@ -84,10 +84,6 @@ bool ord_fail_at(ord_error *err, ord_status code, const char *file, uint32_t lin
   return false;
 }
 
-bool ord_fail_memory(ord_error *err, const char *what) {
-  return ord_fail(err, ORD_NO_MEMORY, "out of memory while %s", what);
-}
-
 bool ord_fail_prefix(ord_error *err, const char *format, ...) {
   if (!err) return false;
   error_text text = {.length = 0};

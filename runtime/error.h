@@ -21,8 +21,11 @@ bool ord_fail(ord_error *err, ord_status code, const char *format, ...) ORD_PRIN
 bool ord_fail_at(ord_error *err, ord_status code, const char *file, uint32_t line, uint32_t column, const char *format,
                  ...) ORD_PRINTF(6, 7);
 
-/* "out of memory while <what>" with code ORD_NO_MEMORY. */
-bool ord_fail_memory(ord_error *err, const char *what);
+/* "out of memory while <what>" with code ORD_NO_MEMORY. Here, so that whoever compiles a caller sees the false. */
+static inline bool ord_fail_memory(ord_error *err, const char *what) {
+  ord_fail(err, ORD_NO_MEMORY, "out of memory while %s", what);
+  return false;
+}
 
 /* Puts "<prefix>: " before the text of an error that a callee filled; keeps its code and place. Returns false. */
 bool ord_fail_prefix(ord_error *err, const char *format, ...) ORD_PRINTF(2, 3);

@@ -58,8 +58,7 @@ typedef struct ord_plan_tensor {
 
 typedef struct ord_plan {
   ord_arena arena;
-  const ord_device_info *device; /* borrowed */
-  ord_weight_store *store;       /* borrowed; NULL if the graph has no weights */
+  ord_weight_store *store; /* borrowed; NULL if the graph has no weights */
 
   ord_step *step;
   uint32_t step_count;

@@ -138,6 +138,16 @@ bool ord_size_is_constant(ord_size size, int64_t *out) {
   return true;
 }
 
+bool ord_size_is_run_dim(ord_size size, uint32_t *out) {
+  if (size.term_count != 1 || size.term[0].factor != 1) return false;
+  uint32_t degree = 0;
+  for (uint32_t dim = 0; dim < ORD_RUN_DIM_MAX; dim++) {
+    degree += size.term[0].power[dim];
+    if (size.term[0].power[dim]) *out = dim;
+  }
+  return degree == 1;
+}
+
 bool ord_size_evaluate(ord_size size, const int64_t *run_dim_value, int64_t *out) {
   int64_t sum = 0;
   for (uint32_t i = 0; i < size.term_count; i++) {

@@ -43,6 +43,8 @@ ord_size_status ord_size_quotient(ord_arena *arena, ord_size a, ord_size b, ord_
 bool ord_size_equal(ord_size a, ord_size b);
 /* True if the size holds no run-time dim; then *out is its value. */
 bool ord_size_is_constant(ord_size size, int64_t *out);
+/* True if the size is one run-time dim and nothing else; then *out is its number. */
+bool ord_size_is_run_dim(ord_size size, uint32_t *out);
 /* The value for these values of the run-time dims; false on overflow of int64. */
 ORD_MUST_CHECK bool ord_size_evaluate(ord_size size, const int64_t *run_dim_value, int64_t *out);
 /* Replaces run-time dim i by `value[i]` wherever value[i] >= 0. */

@@ -101,6 +101,22 @@ void ord_text_finish(ord_text *text) {
   *text = (ord_text){0};
 }
 
+bool ord_text_give(ord_text *text, const char *what, char **out, ord_error *err) {
+  *out = NULL;
+  if (text->failed) {
+    ord_text_finish(text);
+    return ord_fail_memory(err, what);
+  }
+  *out = text->bytes;
+  *text = (ord_text){0};
+  return true;
+}
+
+bool ord_ends_with(const char *text, const char *ending) {
+  const size_t length = strlen(text), wanted = strlen(ending);
+  return length >= wanted && strcmp(text + length - wanted, ending) == 0;
+}
+
 static uint16_t least(uint16_t a, uint16_t b) { return a < b ? a : b; }
 
 /* Insertions, deletions, replacements and swaps of neighbours. Both lengths are at most COMPARED_NAME_MAX. */

@@ -24,6 +24,11 @@ void ord_text_add_n(ord_text *text, const char *bytes, size_t length);
 void ord_text_add_json(ord_text *text, const char *string);
 
 void ord_text_finish(ord_text *text);
+/* Hands the bytes over: *out is malloc'ed, NULL if nothing was appended. If the text is cut, it is freed instead and
+ * the error says "out of memory while <what>". Either way `text` is finished. */
+ORD_MUST_CHECK bool ord_text_give(ord_text *text, const char *what, char **out, ord_error *err);
+
+bool ord_ends_with(const char *text, const char *ending);
 
 /* The candidate nearest to `name` by edit distance (a transposition counts one), or NULL if none is near enough to
  * be worth a "did you mean". `candidate` may hold NULLs, which are skipped. */

@@ -60,6 +60,9 @@ static bool find_stops(generation *run, ord_error *err) {
     return ord_fail(err, ORD_INVALID, "%u stop tokens; wanted at most 16", rules->stop_count);
   for (uint32_t i = 0; i < rules->stop_count && !run->options->ignore_stop; i++) {
     int32_t id = (int32_t)rules->stop[i].id;
+    if (!model->tokenizer && rules->stop[i].text)
+      return ord_fail(err, ORD_INVALID, "stop token '%s': found no tokenizer that knows its id; wanted ignore_stop",
+                      rules->stop[i].text);
     if (model->tokenizer && !ord_tokenizer_find(model->tokenizer, &rules->stop[i], &id, err)) return false;
     run->stop[run->stop_count++] = id;
   }
@@ -160,6 +163,8 @@ static bool start_ids(const ord_session *session, int32_t **out, size_t *out_cou
 bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t prompt_count,
                           const ord_generate_options *options, ord_token_fn token_fn, void *context,
                           ord_generate_result *result, ord_error *err) {
+  static const ord_generate_options defaults = ORD_GENERATE_INIT;
+  if (!options) options = &defaults;
   int32_t *start = NULL;
   ord_generate_result made = {.struct_size = sizeof made};
   generation run = {.session = session, .options = options, .token_fn = token_fn, .context = context};

@@ -3,6 +3,7 @@
  * What a run reads: the caller's tensors, what the runtime fills in, and the sizes of this run. Everything that comes
  * from outside is checked here, before anything is launched.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,27 +104,18 @@ bool ord_session_set_tokens(ord_session *session, const int32_t *id, int64_t row
   if (!ord_tensor_bytes(ORD_I32, 2, dim, &bytes))
     return ord_fail(err, ORD_INVALID, "tokens: found %lld rows of %lld; wanted no negative or overflowing numbers",
                     (long long)rows, (long long)count);
+  assert(input_value(session, session->token_input)->rank == 2); /* fill: tokens is for two axes */
   return ord_inputs_set(session, session->token_input, dim, id, bytes, err);
 }
 
 /* ---- the sizes of this run -------------------------------------------------------------------------------------- */
 
-static uint32_t lone_run_dim(const ord_graph *graph, ord_size size) {
-  if (size.term_count != 1 || size.term[0].factor != 1) return ORD_NONE;
-  uint32_t found = ORD_NONE, total = 0;
-  for (uint32_t d = 0; d < graph->run_dim_count; d++) {
-    total += size.term[0].power[d];
-    if (size.term[0].power[d] == 1) found = d;
-  }
-  return total == 1 ? found : ORD_NONE;
-}
-
 static bool take_run_dims(ord_session *session, uint32_t input, ord_error *err) {
   const ord_graph *graph = session->graph;
   const ord_value *value = input_value(session, input);
   for (uint32_t i = 0; i < value->rank; i++) {
-    const uint32_t d = lone_run_dim(graph, value->dim[i]);
-    if (d == ORD_NONE) continue;
+    uint32_t d = ORD_NONE;
+    if (!ord_size_is_run_dim(value->dim[i], &d)) continue;
     const int64_t found = session->input[input].dim[i];
     if (session->run_dim[d] >= 0 && session->run_dim[d] != found)
       return ord_fail(err, ORD_INVALID, "input '%s' has %s = %lld, another input %lld; wanted equal",
@@ -214,15 +206,15 @@ static bool check_room(const ord_session *session, ord_error *err) {
 
 /* ---- indices ----------------------------------------------------------------------------------------------------- */
 
-/* The rows that an index may name: of the op's table, or of axis `axis` of what it gathers from. -1: no limit. */
+/* How many rows an index may name: of the op's table, along its axis. False where nothing limits it. */
 static bool index_limit(const ord_session *session, const ord_graph_node *node, uint32_t slot, int64_t *out) {
   const ord_graph *graph = session->graph;
   int64_t axis = 0, offset = 0;
   if (!(node->op->slot[slot].flags & ORD_SLOT_INDEX)) return false;
-  for (uint32_t a = 0; a < node->attr_count; a++) {
-    if (strcmp(node->attr[a].name, "axis") == 0) axis = node->attr[a].value.i;
-    if (strcmp(node->attr[a].name, "offset") == 0) offset = node->attr[a].value.i;
-  }
+  const ord_attr *found = ord_attr_find(node->attr, node->attr_count, "axis");
+  if (found) axis = found->value.i;
+  found = ord_attr_find(node->attr, node->attr_count, "offset");
+  if (found) offset = found->value.i;
   for (uint32_t s = 0; s < node->op->slot_count; s++) {
     if (!(node->op->slot[s].flags & ORD_SLOT_TABLE)) continue;
     const ord_value *table = &graph->value[node->in[s]];
@@ -245,7 +237,7 @@ static bool check_indices(const ord_session *session, const ord_graph_node *node
     if (id[i] < 0 || id[i] >= limit)
       return ord_fail(err, ORD_INVALID, "input '%s' holds %d at %zu; wanted 0 to %lld, the rows of %s (in %s)",
                       graph->input[value->index].name, id[i], i, (long long)limit - 1, node->op->name,
-                      node->path_count ? node->path[0] : node->op->name);
+                      node->path[0]);
   return true;
 }
 
@@ -313,7 +305,7 @@ static bool write_one(ord_session *session, const ord_lane *lane, uint32_t index
   const ord_graph_input *rule = &session->graph->input[index];
   const ord_input_state *state = &session->input[index];
   char *into = (char *)lane->memory.arena + input->place.offset;
-  int64_t dim[ORD_RANK_MAX];
+  int64_t dim[ORD_RANK_MAX] = {0};
   if (input->place.space == ORD_SPACE_NONE) return true; /* no output that is asked for reads it */
   for (uint32_t i = 0; i < input->rank; i++)
     if (!ord_size_evaluate(input->size[i], session->run_dim, &dim[i]))

@@ -131,6 +131,8 @@ static bool test_plugin(kernel_test *test, const ord_plugin_entry *entry, ord_er
 
 bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, char **out, uint32_t *out_failed,
                      ord_error *err) {
+  static const ord_kernel_test_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
   ord_registry *registry = NULL;
   ord_device *device = NULL;
   ord_text text = {0};
@@ -152,11 +154,8 @@ bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, c
   ord_registry_destroy(registry);
   ord_arena_finish(&test.arena);
   if (device) device->table->destroy(device);
-  if (done && text.failed) done = ord_fail_memory(err, "writing a report");
   *out_failed = test.failed;
-  if (done)
-    *out = text.bytes;
-  else
-    ord_text_finish(&text);
-  return done;
+  if (done) return ord_text_give(&text, "writing a report", out, err);
+  ord_text_finish(&text);
+  return false;
 }

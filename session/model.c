@@ -69,12 +69,7 @@ static bool give_messages(ord_diagnostics *list, char **out, ord_error *err) {
   ord_text text = {0};
   ord_diagnostics_sort(list);
   ord_diagnostics_print(list, &text);
-  if (text.failed) {
-    ord_text_finish(&text);
-    return ord_fail_memory(err, "writing messages");
-  }
-  *out = text.bytes;
-  return true;
+  return ord_text_give(&text, "writing messages", out, err);
 }
 
 /* Takes `text` over. */
@@ -150,7 +145,7 @@ int64_t ord_model_context(const ord_model *model) {
     if (graph->input[i].fill != ORD_FILL_TOKENS) continue;
     int64_t most = 0;
     int64_t maximum[ORD_RUN_DIM_MAX];
-    for (uint32_t d = 0; d < graph->run_dim_count; d++) maximum[d] = graph->run_dim[d].max;
+    ord_run_dim_maxima(graph, maximum);
     return ord_size_evaluate(graph->value[graph->input[i].value].dim[1], maximum, &most) ? most : 0;
   }
   return 0;
@@ -172,6 +167,8 @@ static uint64_t bytes_of_weights(const ord_model *model) {
 }
 
 bool ord_model_open_weights(ord_model *model, const ord_weight_options *options, char **out_messages, ord_error *err) {
+  static const ord_weight_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
   if (out_messages) *out_messages = NULL;
   if (model->store) return ord_fail(err, ORD_INVALID, "the weights of %s are open already", ord_model_name(model));
   ord_diagnostics list;

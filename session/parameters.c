@@ -62,7 +62,7 @@ static int64_t numbers_of(const ord_graph_weight *weight) {
 }
 
 static bool add_node(readings *list, const ord_graph *graph, const ord_graph_node *node) {
-  const char *path = node->path_count ? node->path[0] : "";
+  const char *path = node->path[0];
   for (uint32_t i = 0; i < node->in_count; i++) {
     if (node->in[i] == ORD_NONE || graph->value[node->in[i]].kind != ORD_VALUE_WEIGHT) continue;
     const uint32_t weight = graph->value[node->in[i]].index;

@@ -86,12 +86,12 @@ struct ord_session {
 ORD_MUST_CHECK bool ord_lane_create(ord_session *session, const ord_session_options *options, bool single_token,
                                     bool dry, ord_lane *lane, ord_error *err);
 void ord_lane_finish(ord_session *session, ord_lane *lane);
-/* All lanes of a session. */
-ORD_MUST_CHECK bool ord_session_make_lanes(ord_session *session, const ord_session_options *options, bool dry,
+
+/* session.c: a session for reports, which has dry plans and nothing that a run needs. `options` NULL: the defaults. */
+ORD_MUST_CHECK bool ord_session_create_dry(ord_model *model, const ord_session_options *options, ord_session **out,
                                            ord_error *err);
-/* Prepares pins, graph and chooser of a session; the first half of ord_session_create, also for reports. */
-ORD_MUST_CHECK bool ord_session_begin(ord_model *model, const ord_session_options *options, ord_session **out,
-                                      ord_error *err);
+/* The largest value of each run-time dim. */
+void ord_run_dim_maxima(const ord_graph *graph, int64_t *maximum);
 
 /* inputs.c: what a run reads. Works out the run-time dims from what was set, checks everything that the caller gave,
  * and writes the inputs of the lane. */

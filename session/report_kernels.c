@@ -5,15 +5,6 @@
  */
 #include "session/parts.h"
 
-static bool give(ord_text *text, char **out, ord_error *err) {
-  if (text->failed) {
-    ord_text_finish(text);
-    return ord_fail_memory(err, "writing a report");
-  }
-  *out = text->bytes;
-  return true;
-}
-
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static void kernels_text(const ord_registry *registry, ord_text *text) {
@@ -70,7 +61,7 @@ bool ord_context_report_kernels(ord_context *context, bool json, char **out, ord
     kernels_json(context->registry, &text);
   else
     kernels_text(context->registry, &text);
-  return give(&text, out, err);
+  return ord_text_give(&text, "writing a report", out, err);
 }
 
 /* ---- explain ----------------------------------------------------------------------------------------------------- */
@@ -148,31 +139,23 @@ static void explain_plan(const ord_plan *plan, const char *name, bool json, bool
 
 bool ord_model_report_explain(ord_model *model, const ord_session_options *options, bool json, char **out,
                               ord_error *err) {
-  static const char *const lane_name[] = {"all lengths", "one new token"};
-  static const ord_session_options defaults = {.struct_size = sizeof defaults};
   ord_session *session = NULL;
   ord_text text = {0};
   *out = NULL;
-  if (!options) options = &defaults;
-  if (!ord_session_begin(model, options, &session, err)) return false;
-  if (!ord_session_make_lanes(session, options, true, err)) {
-    ord_session_destroy(session);
-    return false;
-  }
+  if (!ord_session_create_dry(model, options, &session, err)) return false;
   if (json)
     ord_text_add(&text, "{\"plans\": [");
   else
     explain_plugins(model->context->registry, &text);
   for (uint32_t i = 0; i < session->lane_count; i++)
-    explain_plan(session->lane[i].plan, lane_name[i], json, i == 0, &text);
+    explain_plan(session->lane[i].plan, i == 0 ? "all lengths" : "one new token", json, i == 0, &text);
   if (json) ord_text_add(&text, "]}\n");
   ord_session_destroy(session);
-  return give(&text, out, err);
+  return ord_text_give(&text, "writing a report", out, err);
 }
 
 bool ord_report_ops(char **out, ord_error *err) {
   ord_text text = {0};
-  *out = NULL;
   if (!ord_op_table_print(&text)) text.failed = true;
-  return give(&text, out, err);
+  return ord_text_give(&text, "writing a report", out, err);
 }

@@ -8,14 +8,13 @@
 #include "session/parameters.h"
 #include "session/parts.h"
 
-/* 28311552 -> "28,311,552" */
-static void add_number(ord_text *text, int64_t number) {
+/* 28311552 -> "28,311,552", to the right in `width` columns; `number` is not negative. */
+static void add_number(ord_text *text, int64_t number, int width) {
   char digits[32];
   const int length = snprintf(digits, sizeof digits, "%lld", (long long)number);
-  for (int i = 0; i < length; i++) {
-    if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') ord_text_add(text, ",");
-    ord_text_add(text, "%c", digits[i]);
-  }
+  const int blanks = width - length - (length - 1) / 3;
+  ord_text_add(text, "%*s", blanks > 0 ? blanks : 0, "");
+  for (int i = 0; i < length; i++) ord_text_add(text, i > 0 && (length - i) % 3 == 0 ? ",%c" : "%c", digits[i]);
 }
 
 static void add_shape(ord_text *text, const ord_graph *graph, uint32_t value) {
@@ -39,7 +38,8 @@ static void show_head(const ord_model *model, ord_text *text) {
 }
 
 static void show_tensors(const ord_graph *graph, ord_text *text) {
-  static const char *const fill_name[] = {"", "  fill: tokens", "  fill: positions", "  fill: lengths", "  fill: a number"};
+  static const char *const fill_name[] = {"", "  fill: tokens", "  fill: positions", "  fill: lengths",
+                                          "  fill: a number"};
   ord_text_add(text, "\ninputs\n");
   for (uint32_t i = 0; i < graph->input_count; i++) {
     ord_text_add(text, "  %-20s ", graph->input[i].name);
@@ -62,10 +62,10 @@ static bool show_parameters(const ord_graph *graph, ord_text *text, ord_error *e
   ord_text_add(text, "\nparameters\n");
   for (uint32_t i = 0; i < count; i++) {
     ord_text_add(text, "  %-40s ", *part[i].pattern ? part[i].pattern : "(the whole model)");
-    add_number(text, part[i].all);
+    add_number(text, part[i].all, 14);
     if (part[i].count > 1) {
       ord_text_add(text, "  (%u parts, ", part[i].count);
-      add_number(text, part[i].each);
+      add_number(text, part[i].each, 0);
       ord_text_add(text, " in the first)");
     }
     ord_text_add(text, "\n");
@@ -138,7 +138,7 @@ static void json_ops(ord_text *text, const ord_graph *graph) {
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const ord_graph_node *node = &graph->node[n];
     ord_text_add(text, "%s\n    {\"op\": \"%s\", \"path\": ", n ? "," : "", node->op->name);
-    ord_text_add_json(text, node->path_count ? node->path[0] : "");
+    ord_text_add_json(text, node->path[0]);
     ord_text_add(text, ", \"results\": [");
     for (uint32_t i = 0, given = 0; i < node->out_count; i++)
       if (node->out[i] != ORD_NONE)
@@ -180,7 +180,7 @@ static void json_plan(ord_text *text, const ord_lane *lane) {
     const ord_step *step = &plan->step[i];
     ord_text_add(text, "%s\n    {\"op\": \"%s\", \"kernel\": \"%s\", \"plugin\": \"%s\", \"path\": ", i ? "," : "",
                  step->node.op, step->choice.kernel->name, step->choice.plugin->manifest->name);
-    ord_text_add_json(text, step->path_count ? step->path[0] : "");
+    ord_text_add_json(text, step->node.label);
     ord_text_add(text, "}");
   }
   ord_text_add(text, "]}");
@@ -217,24 +217,17 @@ static bool show_json(const ord_model *model, const ord_lane *lane, ord_text *te
 /* ---- */
 
 bool ord_model_report_show(ord_model *model, const ord_show_options *options, char **out, ord_error *err) {
-  static const ord_session_options defaults = {.struct_size = sizeof defaults};
+  static const ord_show_options defaults = {.struct_size = sizeof defaults};
+  if (!options) options = &defaults;
   const bool needs_plan = options->passes || options->plan;
-  const ord_session_options *how = options->session ? options->session : &defaults;
   ord_session *session = NULL;
   ord_text text = {0};
   *out = NULL;
-  if (needs_plan) {
-    if (!ord_session_begin(model, how, &session, err)) return false;
-    if (!ord_session_make_lanes(session, how, true, err)) {
-      ord_session_destroy(session);
-      return false;
-    }
-  }
+  if (needs_plan && !ord_session_create_dry(model, options->session, &session, err)) return false;
   const ord_lane *lane = needs_plan ? &session->lane[0] : NULL;
-  bool done = options->json ? show_json(model, lane, &text, err) : show_text(model, options, lane, &text, err);
+  const bool done = options->json ? show_json(model, lane, &text, err) : show_text(model, options, lane, &text, err);
   ord_session_destroy(session);
-  if (done && text.failed) done = ord_fail_memory(err, "writing a report");
-  if (done) *out = text.bytes;
-  else ord_text_finish(&text);
-  return done;
+  if (done) return ord_text_give(&text, "writing a report", out, err);
+  ord_text_finish(&text);
+  return false;
 }

@@ -71,10 +71,9 @@ bool ord_model_report_weights(ord_model *model, const char *path, bool json, cha
   *out_faults = mapping.fault_count;
   ord_mapping_finish(&mapping);
   ord_weight_file_close(file);
-  if (done && text.failed) done = ord_fail_memory(err, "writing a report");
-  if (done) *out = text.bytes;
-  else ord_text_finish(&text);
-  return done;
+  if (done) return ord_text_give(&text, "writing a report", out, err);
+  ord_text_finish(&text);
+  return false;
 }
 
 bool ord_model_convert(ord_model *model, const char *from, const char *to, ord_file_kind kind, uint32_t dtype,
@@ -82,10 +81,7 @@ bool ord_model_convert(ord_model *model, const char *from, const char *to, ord_f
   ord_weight_file *file = NULL;
   if (!ord_weight_file_open(from, model->description, model->graph, &file, err)) return false;
   const ord_convert_options options = {
-      .kind = kind == ORD_FILE_CHECKPOINT ? ORD_WEIGHTS_CHECKPOINT : ORD_WEIGHTS_SAFETENSORS,
-      .dtype = (ord_dtype)dtype,
-      .progress = progress,
-      .progress_context = progress_context};
+      .kind = kind, .dtype = (ord_dtype)dtype, .progress = progress, .progress_context = progress_context};
   const bool done = ord_weight_file_convert(file, model->description, model->graph, to, &options, err);
   ord_weight_file_close(file);
   return done;

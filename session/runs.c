@@ -69,7 +69,7 @@ bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_
   const ord_lane *lane = session->last;
   if (!lane || index >= lane->plan->step_count) return false;
   const ord_step *step = &lane->plan->step[index];
-  *out = (ord_step_time){.path = step->path_count ? step->path[0] : step->node.label,
+  *out = (ord_step_time){.path = step->node.label,
                          .op = step->node.op,
                          .kernel = step->choice.kernel->name,
                          .ns = lane->step_ns[index],

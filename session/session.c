@@ -8,8 +8,6 @@
 
 #include "session/parts.h"
 
-#define WORKER_ALIGN 64u
-
 /* ---- what the options say ------------------------------------------------------------------------------------- */
 
 static bool parse_pins(ord_session *session, const ord_session_options *options, ord_error *err) {
@@ -38,12 +36,6 @@ static bool make_graph(ord_session *session, const ord_session_options *options,
   return ord_graph_append_sample(model->graph, rules->logits, &session->graph, err);
 }
 
-static uint32_t slot_index(const ord_op *op, const char *name) {
-  for (uint32_t i = 0; i < op->slot_count; i++)
-    if (strcmp(op->slot[i].name, name) == 0) return i;
-  return ORD_NONE;
-}
-
 /* How many tokens a row brings in a run: the token axis of the input, else the keys that enter a cache. */
 static void find_new_tokens(ord_session *session) {
   const ord_graph *graph = session->graph;
@@ -53,7 +45,7 @@ static void find_new_tokens(ord_session *session) {
   }
   for (uint32_t i = 0; i < graph->node_count && !session->has_tokens; i++) {
     if (graph->node[i].cache == ORD_NONE) continue;
-    const uint32_t keys = slot_index(graph->node[i].op, "k");
+    const uint32_t keys = ord_op_find_slot(graph->node[i].op, "k");
     if (keys == ORD_NONE) continue;
     session->new_tokens = graph->value[graph->node[i].in[keys]].dim[2];
     session->has_tokens = true;
@@ -63,20 +55,18 @@ static void find_new_tokens(ord_session *session) {
 /* Finds the inputs that the runtime fills, and the run-time dim of the token axis. */
 static void find_axes(ord_session *session) {
   const ord_graph *graph = session->graph;
+  uint32_t token_dim = ORD_NONE;
   session->token_dim = session->token_input = session->length_input = ORD_NONE;
   for (uint32_t i = 0; i < graph->input_count; i++) {
     if (graph->input[i].fill == ORD_FILL_LENGTHS) session->length_input = i;
     if (graph->input[i].fill == ORD_FILL_TOKENS) session->token_input = i;
   }
   find_new_tokens(session);
-  if (!session->has_tokens) return;
-  for (uint32_t d = 0; d < graph->run_dim_count; d++) {
-    const ord_size_term *term = session->new_tokens.term;
-    if (session->new_tokens.term_count == 1 && term->power[d] == 1 && term->factor == 1) session->token_dim = d;
-  }
+  if (session->has_tokens && ord_size_is_run_dim(session->new_tokens, &token_dim)) session->token_dim = token_dim;
 }
 
-bool ord_session_begin(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
+/* Pins, chooser, graph and axes: what dry plans and real ones need alike. */
+static bool begin(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
   *out = NULL;
   ord_session *session = calloc(1, sizeof *session);
   if (!session) return ord_fail_memory(err, "creating a session");
@@ -95,7 +85,7 @@ bool ord_session_begin(ord_model *model, const ord_session_options *options, ord
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
 
-static void run_dim_maxima(const ord_graph *graph, int64_t *maximum) {
+void ord_run_dim_maxima(const ord_graph *graph, int64_t *maximum) {
   for (uint32_t i = 0; i < graph->run_dim_count; i++) maximum[i] = graph->run_dim[i].max;
 }
 
@@ -146,7 +136,7 @@ static bool count_rows(ord_session *session, const int64_t *maximum, ord_error *
 static bool make_caches(ord_session *session, ord_error *err) {
   const uint32_t count = session->graph->cache_count;
   int64_t maximum[ORD_RUN_DIM_MAX];
-  run_dim_maxima(session->graph, maximum);
+  ord_run_dim_maxima(session->graph, maximum);
   session->cache = calloc(2 * (size_t)count + 1, sizeof *session->cache);
   session->cache_length = calloc((size_t)count + 1, sizeof *session->cache_length);
   session->input = calloc((size_t)session->graph->input_count + 1, sizeof *session->input);
@@ -164,8 +154,8 @@ static bool make_workers(ord_session *session, ord_error *err) {
   size_t most = 0, bytes = 0;
   for (uint32_t i = 0; i < session->lane_count; i++)
     if (session->lane[i].plan->worker_bytes > most) most = session->lane[i].plan->worker_bytes;
-  session->worker_stride = (most + WORKER_ALIGN - 1) / WORKER_ALIGN * WORKER_ALIGN;
-  if (!ord_size_multiply(session->worker_stride, ord_pool_threads(device->pool), &bytes))
+  if (!ord_memory_round_up(most, &session->worker_stride) ||
+      !ord_size_multiply(session->worker_stride, ord_pool_threads(device->pool), &bytes))
     return ord_fail(err, ORD_INVALID, "a kernel asks for too much memory for each thread");
   session->worker = device->table->allocate(device, bytes ? bytes : 1, false);
   return session->worker ? true : ord_fail_memory(err, "making memory for the threads");
@@ -189,12 +179,7 @@ static bool describe(ord_session *session, char **out, const char *name, uint32_
   ord_text text = {0};
   ord_text_add(&text, "%s %s ", name, ord_dtype_name(session->graph->value[value].dtype));
   ord_graph_print_shape(&text, session->graph, value);
-  if (text.failed) {
-    ord_text_finish(&text);
-    return ord_fail_memory(err, "describing a session");
-  }
-  *out = text.bytes;
-  return true;
+  return ord_text_give(&text, "describing a session", out, err);
 }
 
 static bool describe_all(ord_session *session, ord_error *err) {
@@ -220,7 +205,9 @@ const char *ord_session_output(const ord_session *session, uint32_t index) {
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
-bool ord_session_make_lanes(ord_session *session, const ord_session_options *options, bool dry, ord_error *err) {
+static const ord_session_options defaults = {.struct_size = sizeof defaults};
+
+static bool make_lanes(ord_session *session, const ord_session_options *options, bool dry, ord_error *err) {
   const bool has_single = session->token_dim != ORD_NONE && session->graph->cache_count > 0 &&
                           session->graph->run_dim[session->token_dim].min <= 1 &&
                           session->graph->run_dim[session->token_dim].max > 1;
@@ -232,13 +219,12 @@ bool ord_session_make_lanes(ord_session *session, const ord_session_options *opt
 }
 
 bool ord_session_create(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
-  static const ord_session_options defaults = {.struct_size = sizeof defaults};
   if (!options) options = &defaults;
   *out = NULL;
   if (!ord_model_need_weights(model, err)) return false;
   ord_session *session = NULL;
-  if (!ord_session_begin(model, options, &session, err)) return false;
-  if (!make_caches(session, err) || !ord_session_make_lanes(session, options, false, err) || !make_workers(session, err) ||
+  if (!begin(model, options, &session, err)) return false;
+  if (!make_caches(session, err) || !make_lanes(session, options, false, err) || !make_workers(session, err) ||
       !make_captures(session, err) || !describe_all(session, err) ||
       (session->generates && !ord_generation_defaults(session, err))) {
     ord_session_destroy(session);
@@ -246,6 +232,15 @@ bool ord_session_create(ord_model *model, const ord_session_options *options, or
   }
   *out = session;
   return true;
+}
+
+bool ord_session_create_dry(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
+  if (!options) options = &defaults;
+  if (!begin(model, options, out, err)) return false;
+  if (make_lanes(*out, options, true, err)) return true;
+  ord_session_destroy(*out);
+  *out = NULL;
+  return false;
 }
 
 static void finish_names(ord_session *session) {
@@ -293,9 +288,9 @@ bool ord_model_estimate_memory(ord_model *model, const ord_session_options *opti
   ord_session *session = NULL;
   int64_t maximum[ORD_RUN_DIM_MAX];
   ord_memory_report report = {.struct_size = out->struct_size};
-  if (!ord_session_begin(model, options, &session, err)) return false;
-  run_dim_maxima(session->graph, maximum);
-  bool done = ord_session_make_lanes(session, options, true, err);
+  if (!ord_session_create_dry(model, options, &session, err)) return false;
+  ord_run_dim_maxima(session->graph, maximum);
+  bool done = true;
   for (uint32_t i = 0; done && i < session->graph->cache_count; i++)
     for (int part = 0; done && part < 2; part++) {
       size_t bytes = 0;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # check_docs.sh BUILD [--write]: the pages against the program. The op table of docs/model_format.md is the printed one,
 # each whole model on a page passes `ordito check`, and on the pages below each command of an `sh` block (behind "$ ")
-# works, in order, in an empty folder with include/, models/, build/ and the page's C files. With --write, the op table
-# and what the commands print are written into the pages.
+# works, in order, in an empty folder with include/, models/, build/, tokens.npy and the page's C files. With --write,
+# the op table and what the commands print are written into the pages.
 set -eu
 pages="README.md docs/add_a_kernel.md"
 build=$(realpath "$1")
@@ -15,6 +15,10 @@ trap 'rm -rf "$work"' EXIT
 ln -s "$source/include" "$source/models" "$work"
 ln -s "$build" "$work/build"
 cd "$work"
+{
+  printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (1, 3), }"
+  printf '\000\001\000\000\111\000\000\000\156\000\000\000'
+} >tokens.npy
 bad=0
 
 say() {
@@ -54,9 +58,10 @@ write_sources() {
 # dev are left as they are. Fails if a command does.
 run_commands() {
   awk -v build="$build" -v page="$1" '
-    function run(command, line, status) {
-      status = "no shell command"
-      while (("{ " command "\n} 2>&1; echo \"@@$?\"" | getline line) > 0) {
+    function run(command, shell, line, status) {
+      status = "of the shell"
+      shell = "{ " command "\n} 2>&1; echo \"@@$?\""
+      while ((shell | getline line) > 0) {
         gsub(build, "build", line)
         if (match(line, /@@[0-9]+$/)) {
           status = substr(line, RSTART + 2)
@@ -65,7 +70,7 @@ run_commands() {
         }
         print line
       }
-      close("{ " command "\n} 2>&1; echo \"@@$?\"")
+      close(shell)
       if (status == "0") return
       printf "%s: status %s: %s\n", page, status, command > "/dev/stderr"
       failed = 1

@@ -159,29 +159,6 @@ static void test_members_of_a_family_use_their_number(void **state) {
   finish_model(&made);
 }
 
-static void test_parameter_counts(void **state) {
-  (void)state;
-  static const struct {
-    const char *size, *prefix;
-    int64_t count;
-  } row[] = {
-      {"12m", "", 12780288},
-      {"120m", "", 98698752},
-      {"480m", "", 480513024},
-      {"120m", "layer.0.self_attention", 2359296},
-      {"120m", "layer.11.self_attention", 2359296},
-      {"120m", "layer.*.self_attention", 28311552},
-      {"120m", "layer.12", 0},
-  };
-  char *text = read_source_file("models/andrea.yaml");
-  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    built_model made = build_good_model(text, &(ord_description_options){.size = row[i].size});
-    assert_int_equal(ord_graph_parameter_count(made.graph, row[i].prefix), row[i].count);
-    finish_model(&made);
-  }
-  free(text);
-}
-
 static void test_the_graph_outlives_its_description(void **state) {
   (void)state;
   char *text = read_source_file("models/andrea.yaml");
@@ -243,7 +220,6 @@ int main(void) {
       cmocka_unit_test(test_paths_and_what_names_stand_for),
       cmocka_unit_test(test_weights_as_the_file_stores_them),
       cmocka_unit_test(test_members_of_a_family_use_their_number),
-      cmocka_unit_test(test_parameter_counts),
       cmocka_unit_test(test_the_graph_outlives_its_description),
       cmocka_unit_test(test_every_model_file_builds_without_a_word),
       cmocka_unit_test(test_building_twice_gives_the_same),

@@ -67,6 +67,8 @@ static void command_lines(void **state) {
       {"generate " NANO " --fallback maybe", 2, NULL, "wanted allow or deny"},
       {"check no-such-file.yaml", 4, NULL, "no-such-file.yaml: cannot be opened; No such file"},
       {"check " NANO, 0, "andrea-nano is right", NULL},
+      {"check " NANO " " MODEL("minimal") " --strict " MODEL("attention-only") " " MODEL("attention-heads"), 0,
+       "attention-heads.yaml: ", NULL},
       {"check " MODEL("andrea"), 1, NULL, "the model comes in sizes 12m, 120m, 480m"},
       {"check " MODEL("andrea") " --size 13m", 1, NULL, "13m"},
       {"kernels", 0, "attention_naive", NULL},

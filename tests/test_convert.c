@@ -7,8 +7,8 @@
 
 enum { SMALL_COUNT = 6 * 4 + 4 + 4 * 4 + 4 * 4 + 6 * 4, SMALL_BYTES = 8 + 12 * SMALL_COUNT };
 
-static const ord_convert_options to_named = {.kind = ORD_WEIGHTS_SAFETENSORS};
-static const ord_convert_options to_checkpoint = {.kind = ORD_WEIGHTS_CHECKPOINT};
+static const ord_convert_options to_named = {.kind = ORD_FILE_SAFETENSORS};
+static const ord_convert_options to_checkpoint = {.kind = ORD_FILE_CHECKPOINT};
 
 /* Number i of the file is i. */
 static const char *write_checkpoint(const char *name, int32_t step, int32_t count) {
@@ -117,7 +117,7 @@ static void test_types_of_a_conversion(void **state) {
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_error err;
     ord_weight_file *file = NULL;
-    const ord_convert_options options = {.kind = ORD_WEIGHTS_SAFETENSORS, .dtype = row[i].wanted};
+    const ord_convert_options options = {.kind = ORD_FILE_SAFETENSORS, .dtype = row[i].wanted};
     MUST(ord_weight_file_open(from, NULL, NULL, &file, &err));
     MUST(ord_weight_file_convert(file, NULL, NULL, in_folder("out.safetensors"), &options, &err));
     ord_weight_file_close(file);
@@ -172,7 +172,7 @@ static void test_slices_of_the_second_axis(void **state) {
   unsigned char bytes[8 + 12 * 20];
   assert_int_equal(read_bytes(in_folder("w.bin"), bytes, sizeof bytes), sizeof bytes);
   assert_memory_equal(bytes + 8, ordered, sizeof ordered);
-  const ord_convert_options to_half = {.kind = ORD_WEIGHTS_SAFETENSORS, .dtype = ORD_BF16};
+  const ord_convert_options to_half = {.kind = ORD_FILE_SAFETENSORS, .dtype = ORD_BF16};
   convert(&model, in_folder("w.bin"), in_folder("again.safetensors"), &to_half);
   ord_weight_file *file = open_file(&model, in_folder("again.safetensors"));
   expect_tensor(file, "t", ORD_BF16, 0);
@@ -209,8 +209,8 @@ static void test_slices_that_do_not_join(void **state) {
 
 static void test_conversions_that_are_refused(void **state) {
   (void)state;
-  static const ord_convert_options half = {.kind = ORD_WEIGHTS_CHECKPOINT, .dtype = ORD_BF16};
-  static const ord_convert_options integer = {.kind = ORD_WEIGHTS_SAFETENSORS, .dtype = ORD_I8};
+  static const ord_convert_options half = {.kind = ORD_FILE_CHECKPOINT, .dtype = ORD_BF16};
+  static const ord_convert_options integer = {.kind = ORD_FILE_SAFETENSORS, .dtype = ORD_I8};
   static const struct {
     test_tensor tensor[6];
     uint32_t count;
@@ -263,7 +263,7 @@ static void test_numbers_that_do_not_fit(void **state) {
   static const float number[2] = {1, 70000};
   ord_error err;
   ord_weight_file *file = NULL;
-  ord_convert_options options = {.kind = ORD_WEIGHTS_SAFETENSORS, .dtype = ORD_F16};
+  ord_convert_options options = {.kind = ORD_FILE_SAFETENSORS, .dtype = ORD_F16};
   MUST(ord_weight_file_open(
       write_safetensors("w.safetensors", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", number, 8),
       NULL, NULL, &file, &err));
@@ -329,7 +329,7 @@ static void test_a_failure_leaves_the_old_file(void **state) {
 
   uint32_t calls = 0;
   const ord_convert_options cancelled = {
-      .kind = ORD_WEIGHTS_SAFETENSORS, .progress = cancel_late, .progress_context = &calls};
+      .kind = ORD_FILE_SAFETENSORS, .progress = cancel_late, .progress_context = &calls};
   MUST_FAIL(ord_weight_file_convert(file, NULL, NULL, to, &cancelled, &err), "cancelled");
   assert_int_equal(err.code, ORD_CANCELLED);
   assert_int_equal(calls, SMALL_FILE_COUNT);

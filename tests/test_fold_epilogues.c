@@ -153,6 +153,23 @@ static void pins_keep_their_kernels(void **state) {
   }
 }
 
+/* Each item copies the list before it, so a file of one line must not make a list of all its ops. */
+static void a_list_has_an_end(void **state) {
+  (void)state;
+  static char name[40][8];
+  graph_values it = begin();
+  uint32_t last = it.h;
+  for (uint32_t i = 0; i < 40; i++) {
+    snprintf(name[i], sizeof name[i], "r%u", i);
+    last = add_unary(it.graph, "relu", name[i], last);
+  }
+  add_output(it.graph, "out", last);
+  ord_graph *graph = fold(it.graph, 99, (ord_pin){0});
+  assert_int_equal(find_node(graph, "h")->epilogue_count, 32);
+  assert_int_equal(graph->node_count, 1 + 40 - 32);
+  ord_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_folds_as_far_as_the_kernel_goes),
@@ -161,6 +178,7 @@ int main(void) {
       cmocka_unit_test(a_residual_must_be_there_before),
       cmocka_unit_test(shapes_must_agree),
       cmocka_unit_test(pins_keep_their_kernels),
+      cmocka_unit_test(a_list_has_an_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,10 +103,32 @@ static void one_weight_of_three_parts_and_a_split(void **state) {
   ord_graph_destroy(graph);
 }
 
+static void many_siblings_become_several(void **state) {
+  (void)state;
+  static char path[40][8], weight[40][8];
+  kernel_stage stage;
+  const test_kernel kernel = make_kernel("matmul_test", "matmul");
+  open_kernels(&stage, &kernel, 1);
+  ord_graph *graph = new_graph();
+  const uint32_t x = add_input(graph, "x", ORD_F32, "1,seq,8");
+  for (uint32_t i = 0; i < 40; i++) {
+    snprintf(path[i], sizeof path[i], "p%u", i);
+    snprintf(weight[i], sizeof weight[i], "w%u", i);
+    add_output(graph, path[i], add_matmul(graph, path[i], x, add_weight(graph, weight[i], 4, 8, false)));
+  }
+  graph = run_pass(&stage, "fuse_siblings", bind(graph, -1));
+  assert_int_equal(count_op(graph, "matmul"), 2);
+  assert_int_equal(graph->fused[0].part_count, 32);
+  assert_int_equal(graph->fused[1].part_count, 8);
+  ord_graph_destroy(graph);
+  close_kernels(&stage);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows),
       cmocka_unit_test(one_weight_of_three_parts_and_a_split),
+      cmocka_unit_test(many_siblings_become_several),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

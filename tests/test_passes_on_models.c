@@ -29,8 +29,7 @@ static void a_layer_of_andrea_12m_moves_no_bytes(void **state) {
   s.model = open_model(s.context, MODEL("andrea"), "12m", NULL);
   const char *const output[] = {"next"};
   const ord_session_options options = {.struct_size = sizeof options, .output = output, .output_count = 1};
-  MUST(ord_session_begin(s.model, &options, &s.session, &err));
-  MUST(ord_session_make_lanes(s.session, &options, true, &err));
+  MUST(ord_session_create_dry(s.model, &options, &s.session, &err));
   for (uint32_t i = 0; i < s.session->lane_count; i++) {
     const ord_plan *plan = s.session->lane[i].plan;
     const ord_step *q = find_step(plan, "layer.3.self_attention.q");

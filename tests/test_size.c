@@ -89,6 +89,13 @@ static void test_constants(void **state) {
   assert_true(ord_size_is_constant(constant(f, 0), &value));
   assert_int_equal(value, 0);
   assert_false(ord_size_is_constant(run_dim(f, SEQ), &value));
+  uint32_t dim = 0;
+  assert_true(ord_size_is_run_dim(run_dim(f, SEQ), &dim));
+  assert_int_equal(dim, SEQ);
+  assert_false(ord_size_is_run_dim(constant(f, 1), &dim));
+  assert_false(ord_size_is_run_dim(sum(f, run_dim(f, SEQ), run_dim(f, SEQ)), &dim));
+  assert_false(ord_size_is_run_dim(product(f, run_dim(f, SEQ), run_dim(f, SEQ)), &dim));
+  assert_false(ord_size_is_run_dim(sum(f, run_dim(f, SEQ), constant(f, 1)), &dim));
   assert_false(ord_size_is_constant(sum(f, run_dim(f, SEQ), constant(f, 1)), &value));
 }
 

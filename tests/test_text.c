@@ -42,6 +42,33 @@ static void test_too_large_is_remembered(void **state) {
   ord_text_finish(&text);
 }
 
+static void test_giving_hands_over_or_fails(void **state) {
+  (void)state;
+  ord_text text = {0}, cut = {0};
+  ord_error err = ORD_ERROR_INIT;
+  char *out = NULL;
+  ord_text_add(&text, "whole");
+  assert_true(ord_text_give(&text, "writing", &out, &err));
+  assert_string_equal(out, "whole");
+  assert_null(text.bytes);
+  ord_text_free(out);
+  ord_text_add(&cut, "whole");
+  ord_text_add_n(&cut, "x", SIZE_MAX / 2);
+  assert_false(ord_text_give(&cut, "writing", &out, &err));
+  assert_int_equal(err.code, ORD_NO_MEMORY);
+  assert_null(out);
+  assert_null(cut.bytes);
+}
+
+static void test_endings(void **state) {
+  (void)state;
+  assert_true(ord_ends_with("a.safetensors", ".safetensors"));
+  assert_true(ord_ends_with("a", ""));
+  assert_true(ord_ends_with("bias", "bias"));
+  assert_false(ord_ends_with("as", "bias"));
+  assert_false(ord_ends_with("bias_scale", "bias"));
+}
+
 static void test_json(void **state) {
   (void)state;
   static const struct {
@@ -107,6 +134,8 @@ int main(void) {
       cmocka_unit_test(test_appending),
       cmocka_unit_test(test_appending_nothing_terminates),
       cmocka_unit_test(test_too_large_is_remembered),
+      cmocka_unit_test(test_giving_hands_over_or_fails),
+      cmocka_unit_test(test_endings),
       cmocka_unit_test(test_json),
       cmocka_unit_test(test_nearest_name),
       cmocka_unit_test(test_names_too_long_to_compare),
