@@ -115,10 +115,11 @@ static double quantile(samples *of, double share_of) {
 static const struct {
   const char *name;
   size_t field;
-} memory_kinds[] = {{"weights", offsetof(ord_memory_report, weights)}, {"packed", offsetof(ord_memory_report, packed)},
-                    {"cache", offsetof(ord_memory_report, cache)},     {"arena", offsetof(ord_memory_report, arena)},
-                    {"worker", offsetof(ord_memory_report, worker)},   {"captures", offsetof(ord_memory_report, captures)},
-                    {"peak", offsetof(ord_memory_report, peak)}};
+} memory_kinds[] = {
+    {"weights", offsetof(ord_memory_report, weights)}, {"packed", offsetof(ord_memory_report, packed)},
+    {"cache", offsetof(ord_memory_report, cache)},     {"arena", offsetof(ord_memory_report, arena)},
+    {"worker", offsetof(ord_memory_report, worker)},   {"captures", offsetof(ord_memory_report, captures)},
+    {"peak", offsetof(ord_memory_report, peak)}};
 static const size_t memory_kind_count = sizeof memory_kinds / sizeof *memory_kinds;
 
 static unsigned long long memory_of(const bench *b, size_t kind) {
@@ -128,7 +129,8 @@ static unsigned long long memory_of(const bench *b, size_t kind) {
 }
 
 static void print_text(bench *b, const char *model) {
-  const double replay = quantile(&b->replay, 0.5), eager = quantile(&b->eager, 0.5), prefill = quantile(&b->prefill, 0.5);
+  const double replay = quantile(&b->replay, 0.5), eager = quantile(&b->eager, 0.5),
+               prefill = quantile(&b->prefill, 0.5);
   printf("%s\n\n", model);
   printf("decode at %u     %8.1f tokens/s   p50 %.1f us, p99 %.1f us a step (%u steps)\n", b->position, 1e9 / replay,
          replay / 1e3, quantile(&b->replay, 0.99) / 1e3, b->replay.count);
@@ -141,7 +143,8 @@ static void print_text(bench *b, const char *model) {
   for (uint32_t i = 0; i < b->step_count && i < 10; i++)
     printf("  %-24s %9.1f us\n", b->step[i].name, (double)b->step[i].ns / 1e3);
   printf("\nmemory\n");
-  for (size_t i = 0; i < memory_kind_count; i++) printf("  %-24s %12llu bytes\n", memory_kinds[i].name, memory_of(b, i));
+  for (size_t i = 0; i < memory_kind_count; i++)
+    printf("  %-24s %12llu bytes\n", memory_kinds[i].name, memory_of(b, i));
 }
 
 static void print_shares_json(const char *name, const share *list, uint32_t count) {
@@ -152,12 +155,14 @@ static void print_shares_json(const char *name, const share *list, uint32_t coun
 }
 
 static void print_json(bench *b, const char *model) {
-  const double replay = quantile(&b->replay, 0.5), eager = quantile(&b->eager, 0.5), prefill = quantile(&b->prefill, 0.5);
-  printf("{\"model\": \"%s\",\n \"decode\": {\"position\": %u, \"tokens_per_s\": %.3f, \"p50_us\": %.3f, \"p99_us\": %.3f, "
+  const double replay = quantile(&b->replay, 0.5), eager = quantile(&b->eager, 0.5),
+               prefill = quantile(&b->prefill, 0.5);
+  printf("{\"model\": \"%s\",\n \"decode\": {\"position\": %u, \"tokens_per_s\": %.3f, \"p50_us\": %.3f, \"p99_us\": "
+         "%.3f, "
          "\"steps\": %u},\n",
          model, b->position, 1e9 / replay, replay / 1e3, quantile(&b->replay, 0.99) / 1e3, b->replay.count);
-  printf(" \"prefill\": {\"tokens\": %u, \"tokens_per_s\": %.3f, \"p50_ms\": %.4f},\n", b->prompt, b->prompt * 1e9 / prefill,
-         prefill / 1e6);
+  printf(" \"prefill\": {\"tokens\": %u, \"tokens_per_s\": %.3f, \"p50_ms\": %.4f},\n", b->prompt,
+         b->prompt * 1e9 / prefill, prefill / 1e6);
   printf(" \"eager_over_replay\": %.4f", eager / replay);
   print_shares_json("op_ns", b->op, b->op_count);
   print_shares_json("step_ns", b->step, b->step_count);
@@ -207,8 +212,10 @@ static int measure(bench *b, cli_stage *stage) {
   if (!done) return cli_fail(&err);
   if (!collect_shares(b)) return CLI_MACHINE;
   ord_session_memory(b->session, &b->memory);
-  if (b->request->json) print_json(b, ord_model_name(stage->model));
-  else print_text(b, ord_model_name(stage->model));
+  if (b->request->json)
+    print_json(b, ord_model_name(stage->model));
+  else
+    print_text(b, ord_model_name(stage->model));
   return cli_flush();
 }
 

@@ -24,8 +24,10 @@ static bool find_dtype(const char *name, uint32_t *out) {
 
 static bool find_kind(const char *to, ord_file_kind *out) {
   const char *dot = to ? strrchr(to, '.') : NULL;
-  if (dot && strcmp(dot, ".safetensors") == 0) *out = ORD_FILE_SAFETENSORS;
-  else if (dot && strcmp(dot, ".bin") == 0) *out = ORD_FILE_CHECKPOINT;
+  if (dot && strcmp(dot, ".safetensors") == 0)
+    *out = ORD_FILE_SAFETENSORS;
+  else if (dot && strcmp(dot, ".bin") == 0)
+    *out = ORD_FILE_CHECKPOINT;
   else {
     fprintf(stderr, "ordito: --to: found '%s'; wanted a name that ends in .safetensors, or .bin for a checkpoint\n",
             to ? to : "nothing");
@@ -41,7 +43,8 @@ int cli_convert(const cli_request *request) {
   ord_file_kind kind = ORD_FILE_SAFETENSORS;
   if (!find_dtype(request->dtype, &dtype) || !find_kind(request->to, &kind)) return CLI_USAGE;
   int code = cli_open_model(request, &stage);
-  if (code == CLI_OK && !ord_model_convert(stage.model, request->positional[1], request->to, kind, dtype, NULL, NULL, &err))
+  if (code == CLI_OK &&
+      !ord_model_convert(stage.model, request->positional[1], request->to, kind, dtype, NULL, NULL, &err))
     code = cli_fail(&err);
   if (code == CLI_OK) fprintf(stderr, "wrote %s\n", request->to);
   cli_close(&stage);

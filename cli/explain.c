@@ -13,7 +13,7 @@ int cli_explain(const cli_request *request) {
     ord_session_options options;
     cli_session_options(request, &options);
     code = ord_model_report_explain(stage.model, &options, request->json, &report, &err) ? cli_print(report)
-                                                                                          : cli_fail(&err);
+                                                                                         : cli_fail(&err);
   }
   cli_close(&stage);
   return code;

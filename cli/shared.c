@@ -16,12 +16,16 @@ int cli_fail(const ord_error *err) {
   fprintf(stderr, "ordito: %s\n", err->text);
   switch (err->code) {
   case ORD_UNSUPPORTED:
-  case ORD_DEVICE_FAILED: return CLI_UNSUPPORTED;
+  case ORD_DEVICE_FAILED:
+    return CLI_UNSUPPORTED;
   case ORD_NO_MEMORY:
   case ORD_IO:
-  case ORD_INTERNAL: return CLI_MACHINE;
-  case ORD_CANCELLED: return CLI_INTERRUPTED;
-  default: return CLI_WRONG;
+  case ORD_INTERNAL:
+    return CLI_MACHINE;
+  case ORD_CANCELLED:
+    return CLI_INTERRUPTED;
+  default:
+    return CLI_WRONG;
   }
 }
 
@@ -56,10 +60,8 @@ int cli_open_context(const cli_request *request, ord_context **out) {
 int cli_load_model(const cli_request *request, ord_context *context, ord_model **out) {
   ord_error err = ORD_ERROR_INIT;
   char *messages = NULL;
-  const ord_model_options options = {.struct_size = sizeof options,
-                                     .size = request->size,
-                                     .context = request->context,
-                                     .strict = request->strict};
+  const ord_model_options options = {
+      .struct_size = sizeof options, .size = request->size, .context = request->context, .strict = request->strict};
   const bool loaded = ord_model_load(context, request->positional[0], &options, out, &messages, &err);
   if (messages) fputs(messages, stderr);
   /* The list of messages says more than the one error that stands for it. */
@@ -94,7 +96,8 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
   if (request->random_weights) {
     options.random = true;
     if (!read_seed(request->random_weights, &options.seed)) {
-      fprintf(stderr, "ordito: --random-weights: found '%s'; wanted a seed, a whole number from 0\n", request->random_weights);
+      fprintf(stderr, "ordito: --random-weights: found '%s'; wanted a seed, a whole number from 0\n",
+              request->random_weights);
       return CLI_USAGE;
     }
   }
@@ -119,7 +122,8 @@ void cli_session_options(const cli_request *request, ord_session_options *out) {
 }
 
 static int check_fallback(const cli_request *request) {
-  if (!request->fallback || strcmp(request->fallback, "deny") == 0 || strcmp(request->fallback, "allow") == 0) return CLI_OK;
+  if (!request->fallback || strcmp(request->fallback, "deny") == 0 || strcmp(request->fallback, "allow") == 0)
+    return CLI_OK;
   fprintf(stderr, "ordito: --fallback: found '%s'; wanted allow or deny\n", request->fallback);
   return CLI_USAGE;
 }
@@ -137,8 +141,9 @@ static int print_memory(ord_model *model, const ord_session_options *options) {
   ord_error err = ORD_ERROR_INIT;
   ord_memory_report need = {.struct_size = sizeof need};
   if (!ord_model_estimate_memory(model, options, &need, &err)) return cli_fail(&err);
-  fprintf(stderr, "memory: %.1f MB (weights %.1f, packed weights %.1f, cache %.1f, values %.1f)\n", (double)need.peak / 1e6,
-          (double)need.weights / 1e6, (double)need.packed / 1e6, (double)need.cache / 1e6, (double)need.arena / 1e6);
+  fprintf(stderr, "memory: %.1f MB (weights %.1f, packed weights %.1f, cache %.1f, values %.1f)\n",
+          (double)need.peak / 1e6, (double)need.weights / 1e6, (double)need.packed / 1e6, (double)need.cache / 1e6,
+          (double)need.arena / 1e6);
   return CLI_OK;
 }
 

@@ -72,18 +72,12 @@ static bool take_result(composite *of, uint32_t result) {
 
 static bool write_out(ord_graph *graph, const ord_graph_node *node, ord_error *err) {
   composite of = {.graph = graph, .node = node, .first = graph->node_count, .err = err};
-  /* Copies: the parts may move the array of values. */
-  const ord_value in = graph->value[node->in[0]], out = graph->value[node->out[0]];
+  const ord_value in = graph->value[node->in[0]]; /* a copy: the parts may move the array of values */
   ord_lowering lowering = {.graph = &of,
-                           .op = node->op,
                            .in = node->in,
-                           .in_count = node->in_count,
                            .attr = node->attr,
                            .attr_count = node->attr_count,
-                           .in_rank = in.rank,
                            .in_dim = in.dim,
-                           .out_rank = out.rank,
-                           .out_dim = out.dim,
                            .arena = &graph->arena,
                            .add = add_part,
                            .result = ORD_NONE};

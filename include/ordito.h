@@ -3,10 +3,10 @@
  * Ordito, embedded in a program: load a model, open a session, run or generate. C11 and C++17.
  *
  * Conventions. A function that can fail returns bool and fills the caller's ord_error when it returns false; nothing
- * is lost then, and the objects stay usable; `err` may be NULL. create/load make an object, destroy frees it and accepts
- * NULL; what is returned as `const char *` is borrowed, valid while its owner lives. Options may be NULL: the defaults,
- * which are zeros where nothing else is said. What options point to is needed during the call only, but for the log of
- * a context and the progress of weights. The library never prints, exits or aborts.
+ * is lost then, and the objects stay usable; `err` may be NULL. create/load make an object, destroy frees it and
+ * accepts NULL; what is returned as `const char *` is borrowed, valid while its owner lives. Options may be NULL: the
+ * defaults, which are zeros where nothing else is said. What options point to is needed during the call only, but for
+ * the log of a context and the progress of weights. The library never prints, exits or aborts.
  *
  * Threads. A context and a model may be used from several threads; a session belongs to one thread at a time, but for
  * ord_session_cancel. Destroy sessions before their model, models before their context.
@@ -43,8 +43,10 @@ typedef struct ord_error {
   char file[256];        /* "": none */
   char text[2048];
 } ord_error;
-#define ORD_ERROR_INIT \
-  { sizeof(ord_error), ORD_OK, 0, 0, {0}, {0} }
+#define ORD_ERROR_INIT                                                                                                 \
+  {                                                                                                                    \
+    sizeof(ord_error), ORD_OK, 0, 0, {0}, { 0 }                                                                        \
+  }
 
 typedef void (*ord_log_fn)(void *context, int level, const char *text); /* ORD_LOG_*; any thread */
 /* Bytes done of all; returning false cancels (ORD_CANCELLED). */
@@ -58,11 +60,11 @@ typedef struct ord_context ord_context;
 
 typedef struct ord_context_options {
   uint32_t struct_size;
-  int threads;                     /* 0: the cores; negative: an error */
-  const char *const *plugin;       /* files to load, in order */
+  int threads;               /* 0: the cores; negative: an error */
+  const char *const *plugin; /* files to load, in order */
   uint32_t plugin_count;
-  bool no_default_plugins;         /* do not look into the folders */
-  ord_log_fn log;                  /* may be NULL */
+  bool no_default_plugins; /* do not look into the folders */
+  ord_log_fn log;          /* may be NULL */
   void *log_context;
 } ord_context_options;
 
@@ -93,18 +95,20 @@ ORD_API ORD_MUST_CHECK bool ord_model_load(ord_context *context, const char *fil
                                            ord_model **out, char **out_messages, ord_error *err);
 /* As ord_model_load, from memory; `name` stands for the file in messages. */
 ORD_API ORD_MUST_CHECK bool ord_model_load_text(ord_context *context, const char *name, const char *text, size_t bytes,
-                                                const ord_model_options *options, ord_model **out,
-                                                char **out_messages, ord_error *err);
+                                                const ord_model_options *options, ord_model **out, char **out_messages,
+                                                ord_error *err);
 ORD_API void ord_model_destroy(ord_model *model);
-ORD_API const char *ord_model_name(const ord_model *model); /* the full name, with the size */
+ORD_API const char *ord_model_name(const ord_model *model);  /* the full name, with the size */
 ORD_API const char *ord_model_about(const ord_model *model); /* one line for people; NULL: none */
-ORD_API int64_t ord_model_context(const ord_model *model);  /* the maximum of the token axis, 0: none */
-ORD_API int64_t ord_model_vocab(const ord_model *model);    /* width of the logits, 0: no generation */
+/* How many tokens fit: the maximum of the token axis, or the length of the shortest cache; 0: the model has no tokens.
+ */
+ORD_API int64_t ord_model_context(const ord_model *model);
+ORD_API int64_t ord_model_vocab(const ord_model *model); /* width of the logits, 0: no generation */
 
 typedef struct ord_weight_options {
   uint32_t struct_size;
-  const char *path;       /* a file or folder; NULL: NAME/ beside the model file, then ORDITO_MODELS */
-  bool random;            /* no file: random weights from `seed` */
+  const char *path; /* a file or folder; NULL: NAME/ beside the model file, then ORDITO_MODELS */
+  bool random;      /* no file: random weights from `seed` */
   uint64_t seed;
   ord_progress_fn progress;
   void *progress_context;
@@ -138,10 +142,10 @@ typedef struct ord_session_options {
   uint32_t output_count;
   const char *const *keep; /* layer paths of values to keep, read with ord_session_get */
   uint32_t keep_count;
-  bool eager;              /* walk the plan, do not capture */
-  bool deny_fallback;      /* a node that only the reference serves is an error */
-  bool generates;          /* sample is appended to the logits; needed by ord_session_generate */
-  bool poison;             /* overwrite outputs before each run, to find readers of old ones */
+  bool eager;         /* walk the plan, do not capture */
+  bool deny_fallback; /* a node that only the reference serves is an error */
+  bool generates;     /* sample is appended to the logits; needed by ord_session_generate */
+  bool poison;        /* overwrite outputs before each run, to find readers of old ones */
 } ord_session_options;
 
 /* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis), packs the
@@ -189,9 +193,9 @@ typedef struct ord_generate_options {
   int32_t top_k;     /* 0: all */
   float top_p;       /* 1: all; in (0, 1] */
   uint64_t seed;
-  bool ignore_stop;  /* go on after a stop token */
+  bool ignore_stop; /* go on after a stop token */
 } ord_generate_options;
-#define ORD_GENERATE_INIT \
+#define ORD_GENERATE_INIT                                                                                              \
   { sizeof(ord_generate_options), 128, 0.0f, 0, 1.0f, 0, false }
 
 /* One token and the text that it completes (may be empty), not terminated beyond `bytes`. Returning false ends the
@@ -222,8 +226,8 @@ ORD_API ORD_MUST_CHECK bool ord_session_generate(ord_session *session, const int
 typedef struct ord_show_options {
   uint32_t struct_size;
   bool json;
-  bool passes; /* what each pass did */
-  bool plan;   /* steps, kernels, memory */
+  bool passes;                        /* what each pass did */
+  bool plan;                          /* steps, kernels, memory */
   const ord_session_options *session; /* pins, passes, outputs; may be NULL */
 } ord_show_options;
 /* The resolved model: dims, ops, shapes, parameters per part. Needs no weights. */

@@ -107,8 +107,8 @@ typedef struct {
   const char *name;
   uint16_t role, dtype;
   uint32_t rank;
-  int64_t dim[ORD_RANK_MAX];    /* exact, or the plan's maximum where `extent` names a scalar */
-  int64_t stride[ORD_RANK_MAX]; /* in bytes; of a block type: bytes per block along the last dim */
+  int64_t dim[ORD_RANK_MAX];     /* exact, or the plan's maximum where `extent` names a scalar */
+  int64_t stride[ORD_RANK_MAX];  /* in bytes; of a block type: bytes per block along the last dim */
   uint32_t extent[ORD_RANK_MAX]; /* the SCALAR operand, i64, that holds this dim in a run; ORD_NONE: `dim` is exact */
   uint16_t block_elements, block_bytes; /* 1 and the element's bytes for plain types */
   uint32_t align_log2;                  /* the address is a multiple of 1 << align_log2 */

@@ -13,10 +13,10 @@
 typedef struct ord_description ord_description;
 
 typedef struct ord_description_options {
-  const char *size;      /* --size; NULL: none */
-  size_t byte_limit;     /* 0: 1 MiB */
-  uint32_t item_limit;   /* 0: 65,536 */
-  int64_t context;       /* --context: bounds caches and the token axis; 0: as the file says */
+  const char *size;    /* --size; NULL: none */
+  size_t byte_limit;   /* 0: 1 MiB */
+  uint32_t item_limit; /* 0: 65,536 */
+  int64_t context;     /* --context: bounds caches and the token axis; 0: as the file says */
 } ord_description_options;
 
 /* A token named in the file: by number, or by its text. */

@@ -138,15 +138,10 @@ typedef struct ord_view_request {
 typedef struct ord_lowering ord_lowering;
 struct ord_lowering {
   void *graph;
-  const ord_op *op;
   const uint32_t *in; /* values, one per slot, ORD_NONE where absent */
-  uint32_t in_count;
   const ord_attr *attr;
   uint32_t attr_count;
-  uint32_t in_rank; /* dims of the first operand and of the result */
-  const ord_size *in_dim;
-  uint32_t out_rank;
-  const ord_size *out_dim;
+  const ord_size *in_dim; /* of the first operand */
   ord_arena *arena;
   /* Adds a node with op `name`; `in` has one value per slot. `shape` is for reshape. False on failure. */
   bool (*add)(ord_lowering *lowering, const char *name, const uint32_t *in, uint32_t in_count, const ord_attr *attr,

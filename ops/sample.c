@@ -60,6 +60,7 @@ typedef struct {
 
 /* -infinity: no candidate. */
 static double logit(const sampled_row *row, int64_t id) {
+  assert(row->in->rank == 2);
   const double value = ord_reference_read(row->in, (int64_t[]){row->number, id});
   return isnan(value) ? -(double)INFINITY : value > FLT_MAX ? FLT_MAX : value;
 }

@@ -294,7 +294,8 @@ static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_e
   if (text.failed)
     ord_fail_memory(err, "telling why no kernel serves");
   else
-    ord_fail(err, ORD_UNSUPPORTED, "%s: %s", contest->node->label ? contest->node->label : contest->node->op, text.bytes);
+    ord_fail(err, ORD_UNSUPPORTED, "%s: %s", contest->node->label ? contest->node->label : contest->node->op,
+             text.bytes);
   ord_text_finish(&text);
   return false;
 }

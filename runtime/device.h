@@ -22,8 +22,8 @@ typedef struct ord_memory {
 } ord_memory;
 
 typedef struct ord_run_options {
-  const atomic_bool *cancel;  /* checked between steps; NULL: none */
-  uint64_t *step_ns;          /* [step_count]: adds each step's wall time; NULL: no timing */
+  const atomic_bool *cancel; /* checked between steps; NULL: none */
+  uint64_t *step_ns;         /* [step_count]: adds each step's wall time; NULL: no timing */
 } ord_run_options;
 
 typedef struct ord_capture ord_capture;

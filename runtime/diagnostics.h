@@ -12,7 +12,7 @@
 #define ORD_DIAGNOSTIC_LIMIT 20 /* errors kept; further ones are counted */
 
 typedef struct ord_diagnostic {
-  const char *warning; /* NULL: an error; else the warning's name, "unused-dim" */
+  const char *warning;   /* NULL: an error; else the warning's name, "unused-dim" */
   uint32_t line, column; /* 1-based; 0: no place */
   const char *text;      /* "what is wrong; found; wanted (in path)", without the place */
   uint32_t order;        /* of appending; keeps sorting stable */
@@ -20,12 +20,12 @@ typedef struct ord_diagnostic {
 
 typedef struct ord_diagnostics {
   ord_arena arena;
-  const char *file; /* as messages name it; borrowed from `arena` */
+  const char *file;   /* as messages name it; borrowed from `arena` */
   const char *source; /* the text, for the line and the caret; borrowed from its owner, may be NULL */
   size_t source_bytes;
   ord_diagnostic *entry;
   uint32_t count, capacity;
-  uint32_t error_count;   /* all, also those beyond the limit */
+  uint32_t error_count; /* all, also those beyond the limit */
   uint32_t warning_count;
   bool out_of_memory;
 } ord_diagnostics;

@@ -35,14 +35,14 @@ typedef struct ord_location {
 } ord_location;
 
 typedef struct ord_step {
-  ord_node node;             /* what the kernel was told; points into the plan's arena */
-  ord_choice choice;         /* who computes it, and why */
-  const char *const *path;   /* the layer paths of the ops it stands for */
+  ord_node node;           /* what the kernel was told; points into the plan's arena */
+  ord_choice choice;       /* who computes it, and why */
+  const char *const *path; /* the layer paths of the ops it stands for */
   uint32_t path_count;
   const ord_location *place; /* [node.operand_count] */
   size_t scratch_offset;     /* in the arena space */
   size_t persistent_offset;
-  void *state;               /* from the kernel's prepare */
+  void *state; /* from the kernel's prepare */
 } ord_step;
 
 /* A tensor that the session fills before a run or reads after it. Strides belong to the plan's maximum. */
@@ -50,9 +50,9 @@ typedef struct ord_plan_tensor {
   const char *name; /* of an input, an output or a kept value */
   ord_dtype dtype;
   uint32_t rank;
-  int64_t dim[ORD_RANK_MAX];     /* the maximum */
-  ord_size size[ORD_RANK_MAX];   /* in run-time dims: what it is in a run */
-  int64_t stride[ORD_RANK_MAX];  /* bytes */
+  int64_t dim[ORD_RANK_MAX];    /* the maximum */
+  ord_size size[ORD_RANK_MAX];  /* in run-time dims: what it is in a run */
+  int64_t stride[ORD_RANK_MAX]; /* bytes */
   ord_location place;
 } ord_plan_tensor;
 
@@ -72,12 +72,12 @@ typedef struct ord_plan {
   const void **weight; /* taken from the store, dropped with the plan; NULL entries are allowed */
   uint32_t weight_count;
 
-  size_t arena_bytes;      /* of the arena space; holds scratch and persistent too */
-  size_t persistent_begin; /* the arena from here to its end is zeroed once; the rest is undefined at first */
-  size_t worker_bytes;     /* for each thread, the largest of all steps */
-  uint32_t phase_count;    /* launches of a replay, for reports */
+  size_t arena_bytes;                /* of the arena space; holds scratch and persistent too */
+  size_t persistent_begin;           /* the arena from here to its end is zeroed once; the rest is undefined at first */
+  size_t worker_bytes;               /* for each thread, the largest of all steps */
+  uint32_t phase_count;              /* launches of a replay, for reports */
   size_t stored_bytes, packed_bytes; /* of weights that the plan keeps, as stored and packed; each once */
-  size_t moved_bytes;      /* copied by reshape, transpose, slice, split and concat steps in a run at the maximum */
+  size_t moved_bytes; /* copied by reshape, transpose, slice, split and concat steps in a run at the maximum */
 } ord_plan;
 
 /* Retires the states and drops the weights. No capture of it may be alive. Accepts NULL and half-built plans. */

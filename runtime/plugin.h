@@ -17,9 +17,9 @@ typedef struct ord_registry ord_registry;
 typedef struct ord_plugin_entry {
   const ord_manifest *manifest;
   const ord_plugin *plugin;
-  const char *file;    /* the path it came from; "(built in)" for a static one */
-  uint64_t digest;     /* xxh3 of the file's bytes; of a static one of its name and version */
-  bool is_reference;   /* the reference plugin: correct for every node, chosen last */
+  const char *file;  /* the path it came from; "(built in)" for a static one */
+  uint64_t digest;   /* xxh3 of the file's bytes; of a static one of its name and version */
+  bool is_reference; /* the reference plugin: correct for every node, chosen last */
 } ord_plugin_entry;
 
 /* One verdict a file: loaded, or refused with the reason. */

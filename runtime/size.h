@@ -25,10 +25,10 @@ typedef struct ord_size {
 
 typedef enum {
   ORD_SIZE_OK,
-  ORD_SIZE_OVERFLOW, /* a number of ORD_SIZE_LIMIT or more */
-  ORD_SIZE_REST,     /* a division that leaves a rest */
+  ORD_SIZE_OVERFLOW,  /* a number of ORD_SIZE_LIMIT or more */
+  ORD_SIZE_REST,      /* a division that leaves a rest */
   ORD_SIZE_NOT_FIXED, /* a division with a run-time dim in it */
-  ORD_SIZE_ZERO,     /* a division by 0 */
+  ORD_SIZE_ZERO,      /* a division by 0 */
   ORD_SIZE_NO_MEMORY
 } ord_size_status;
 

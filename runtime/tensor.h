@@ -29,7 +29,8 @@ const char *ord_dtype_name(ord_dtype dtype);
 ORD_MUST_CHECK bool ord_size_multiply(size_t a, size_t b, size_t *out);
 ORD_MUST_CHECK bool ord_size_add(size_t a, size_t b, size_t *out);
 
-/* Bytes of a dense tensor: the last dim must be a whole number of blocks. False on overflow, negative dims or a rest. */
+/* Bytes of a dense tensor: the last dim must be a whole number of blocks. False on overflow, negative dims or a rest.
+ */
 ORD_MUST_CHECK bool ord_tensor_bytes(ord_dtype dtype, uint32_t rank, const int64_t *dim, size_t *out);
 
 /* Row-major strides in bytes of a dense tensor (of a block type: bytes per block along the last dim). */

@@ -68,8 +68,8 @@ bool ord_context_create(const ord_context_options *options, ord_context **out, o
   if (!load_plugins(context, options, err)) goto fail;
   if (oversubscribed && context->log) {
     char text[128];
-    snprintf(text, sizeof text, "%u threads on %u cores: they will take turns",
-             ord_pool_threads(context->device->pool), context->device->info.cores);
+    snprintf(text, sizeof text, "%u threads on %u cores: they will take turns", ord_pool_threads(context->device->pool),
+             context->device->info.cores);
     context->log(context->log_context, ORD_LOG_WARNING, text);
   }
   *out = context;

@@ -26,7 +26,8 @@ static bool check_options(const ord_generate_options *options, ord_error *err) {
   if (!isfinite(options->temperature) || options->temperature < 0)
     return ord_fail(err, ORD_INVALID, "temperature: found %g; wanted a finite number of at least 0 (0 is greedy)",
                     (double)options->temperature);
-  if (options->top_k < 0) return ord_fail(err, ORD_INVALID, "top_k: found %d; wanted at least 0 (0 is all)", options->top_k);
+  if (options->top_k < 0)
+    return ord_fail(err, ORD_INVALID, "top_k: found %d; wanted at least 0 (0 is all)", options->top_k);
   if (!(options->top_p > 0 && options->top_p <= 1))
     return ord_fail(err, ORD_INVALID, "top_p: found %g; wanted more than 0, at most 1", (double)options->top_p);
   return true;
@@ -37,19 +38,25 @@ static bool check_prompt(const ord_session *session, const int32_t *prompt, size
   const int64_t vocab = ord_model_vocab(session->model), room = ord_model_context(session->model);
   for (size_t i = 0; i < count; i++)
     if (prompt[i] < 0 || prompt[i] >= vocab)
-      return ord_fail(err, ORD_INVALID, "prompt: token %zu is id %d; wanted 0 to %lld", i, prompt[i], (long long)vocab - 1);
+      return ord_fail(err, ORD_INVALID, "prompt: token %zu is id %d; wanted 0 to %lld", i, prompt[i],
+                      (long long)vocab - 1);
   const uint64_t needed = (uint64_t)session->past[0] + count + max_tokens;
   if (needed > (uint64_t)room)
-    return ord_fail(err, ORD_INVALID,
-                    "the context is too short: %d tokens there, %zu in the prompt and %u to come need %llu; %lld available",
-                    session->past[0], count, max_tokens, (unsigned long long)needed, (long long)room);
+    return ord_fail(
+        err, ORD_INVALID,
+        "the context is too short: %d tokens there, %zu in the prompt and %u to come need %llu; %lld available",
+        session->past[0], count, max_tokens, (unsigned long long)needed, (long long)room);
   return true;
 }
 
 static bool check_session(const ord_session *session, ord_error *err) {
-  if (!session->generates) return ord_fail(err, ORD_INVALID, "the session was not made to generate; wanted `generates` in its options");
-  if (session->token_input == ORD_NONE || session->graph->cache_count == 0 || session->lane_count != 2)
-    return ord_fail(err, ORD_INVALID, "the model cannot generate; wanted an input with fill: tokens, a run-time token axis from 1 and caches");
+  if (!session->generates)
+    return ord_fail(err, ORD_INVALID, "the session was not made to generate; wanted `generates` in its options");
+  if (session->token_input == ORD_NONE || session->graph->cache_count == 0 || session->token_dim == ORD_NONE ||
+      session->graph->run_dim[session->token_dim].min > 1)
+    return ord_fail(
+        err, ORD_INVALID,
+        "the model cannot generate; wanted an input with fill: tokens, a run-time token axis from 1 and caches");
   return true;
 }
 
@@ -75,7 +82,8 @@ static bool is_stop(const generation *run, int32_t id) {
   return false;
 }
 
-/* ---- one run ------------------------------------------------------------------------------------------------------ */
+/* ---- one run ------------------------------------------------------------------------------------------------------
+ */
 
 /* Sets the [batch] input of this name to one number in every row. */
 static bool set_rows(ord_session *session, const char *name, const void *number, ord_error *err) {
@@ -88,8 +96,7 @@ static bool set_sampling(ord_session *session, const ord_generate_options *optio
   const int64_t seed = (int64_t)options->seed;
   return set_rows(session, "sample.temperature", &options->temperature, err) &&
          set_rows(session, "sample.top_k", &options->top_k, err) &&
-         set_rows(session, "sample.top_p", &options->top_p, err) &&
-         set_rows(session, "sample.seed", &seed, err);
+         set_rows(session, "sample.top_p", &options->top_p, err) && set_rows(session, "sample.seed", &seed, err);
 }
 
 bool ord_generation_defaults(ord_session *session, ord_error *err) {

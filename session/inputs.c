@@ -66,7 +66,9 @@ bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, co
   ord_input_state *state = &session->input[input];
   if (!fixed_dims_agree(value, dim)) return fail_shape(session, input, dim, value->rank, err);
   size_t needed = 0;
-  if (!ord_tensor_bytes(value->dtype, value->rank, dim, &needed) || needed != bytes)
+  if (!ord_tensor_bytes(value->dtype, value->rank, dim, &needed))
+    return fail_shape(session, input, dim, value->rank, err);
+  if (needed != bytes)
     return ord_fail(err, ORD_INVALID, "input '%s': found %zu bytes; wanted %zu for its shape",
                     session->graph->input[input].name, bytes, needed);
   if (!reserve(state, bytes, err)) return false;
@@ -236,8 +238,7 @@ static bool check_indices(const ord_session *session, const ord_graph_node *node
   for (size_t i = 0; i < state->bytes / sizeof *id; i++)
     if (id[i] < 0 || id[i] >= limit)
       return ord_fail(err, ORD_INVALID, "input '%s' holds %d at %zu; wanted 0 to %lld, the rows of %s (in %s)",
-                      graph->input[value->index].name, id[i], i, (long long)limit - 1, node->op->name,
-                      node->path[0]);
+                      graph->input[value->index].name, id[i], i, (long long)limit - 1, node->op->name, node->path[0]);
   return true;
 }
 
@@ -279,8 +280,10 @@ static size_t encode_number(ord_dtype dtype, double number, void *out) {
   const int32_t whole = (int32_t)number;
   const uint8_t truth = number != 0;
   if (ord_convert(ORD_F32, &single, dtype, out, 1)) return ord_dtype_get(dtype)->block_bytes;
-  if (dtype == ORD_BOOL) memcpy(out, &truth, sizeof truth);
-  else memcpy(out, &whole, sizeof whole);
+  if (dtype == ORD_BOOL)
+    memcpy(out, &truth, sizeof truth);
+  else
+    memcpy(out, &whole, sizeof whole);
   return dtype == ORD_BOOL ? sizeof truth : sizeof whole;
 }
 
@@ -314,11 +317,15 @@ static bool write_one(ord_session *session, const ord_lane *lane, uint32_t index
     ord_tensor_unpack(input->dtype, input->rank, dim, input->stride, state->data, into);
     return true;
   }
-  if (rule->fill == ORD_FILL_POSITIONS) write_positions(session, input, dim, into);
-  else if (rule->fill == ORD_FILL_LENGTHS) write_lengths(session, input, dim, into);
-  else if (rule->fill == ORD_FILL_NUMBER) write_number(input, rule->fill_number, dim, into);
-  else return ord_fail(err, ORD_INVALID, "input '%s' is not set; found nothing; wanted %s", input->name,
-                       rule->fill == ORD_FILL_TOKENS ? "token ids" : "a tensor");
+  if (rule->fill == ORD_FILL_POSITIONS)
+    write_positions(session, input, dim, into);
+  else if (rule->fill == ORD_FILL_LENGTHS)
+    write_lengths(session, input, dim, into);
+  else if (rule->fill == ORD_FILL_NUMBER)
+    write_number(input, rule->fill_number, dim, into);
+  else
+    return ord_fail(err, ORD_INVALID, "input '%s' is not set; found nothing; wanted %s", input->name,
+                    rule->fill == ORD_FILL_TOKENS ? "token ids" : "a tensor");
   return true;
 }
 

@@ -18,8 +18,22 @@ static void bind_run_dims(const ord_session *session, bool single_token, int64_t
   }
 }
 
-/* What a generation asks for when the caller names no outputs. */
-static const char *const SAMPLED[] = {"sampled"};
+/* What the caller asks for; a generation needs its token besides, and without names the logits. */
+static bool choose_outputs(ord_session *session, const ord_session_options *options, ord_bind_options *bind,
+                           ord_error *err) {
+  bind->output = options->output;
+  bind->output_count = options->output_count;
+  if (!session->generates) return true;
+  const uint32_t count = options->output_count ? options->output_count : 1;
+  const char **output = ord_arena_take(&session->arena, (size_t)count + 1, sizeof *output);
+  if (!output) return ord_fail_memory(err, "choosing outputs");
+  output[0] = ord_description_generate(session->model->description)->logits;
+  if (options->output_count) memcpy(output, options->output, count * sizeof *output);
+  output[count] = "sampled";
+  bind->output = output;
+  bind->output_count = count + 1;
+  return true;
+}
 
 static bool make_graph(ord_session *session, const ord_session_options *options, bool single_token, ord_lane *lane,
                        ord_error *err) {
@@ -27,16 +41,11 @@ static bool make_graph(ord_session *session, const ord_session_options *options,
   bind_run_dims(session, single_token, exact, maximum);
   ord_bind_options bind = {.binding = {exact, maximum},
                            .store = session->model->store,
-                           .output = options->output,
-                           .output_count = options->output_count,
                            .keep = options->keep,
                            .keep_count = options->keep_count};
-  if (bind.output_count == 0 && session->generates) {
-    bind.output = SAMPLED;
-    bind.output_count = 1;
-  }
   ord_graph *bound = NULL;
-  if (!ord_graph_bind(session->graph, &bind, &bound, err)) return false;
+  if (!choose_outputs(session, options, &bind, err) || !ord_graph_bind(session->graph, &bind, &bound, err))
+    return false;
   lane->record = calloc(ord_pass_count(), sizeof *lane->record);
   if (!lane->record) {
     ord_graph_destroy(bound);
@@ -66,6 +75,7 @@ static bool make_memory(ord_session *session, ord_lane *lane, ord_error *err) {
 bool ord_lane_create(ord_session *session, const ord_session_options *options, bool single_token, bool dry,
                      ord_lane *lane, ord_error *err) {
   const ord_context *context = session->model->context;
+  lane->name = single_token ? "one new token" : "all lengths";
   if (!make_graph(session, options, single_token, lane, err)) return false;
   const ord_lower_options lower = {.chooser = &session->chooser,
                                    .store = session->model->store,

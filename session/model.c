@@ -52,7 +52,8 @@ static bool build(ord_model *model, size_t bytes, const ord_model_options *optio
                                           .byte_limit = options->byte_limit,
                                           .item_limit = options->item_limit,
                                           .context = options->context};
-  if (!ord_description_read(model->file, model->text, bytes, &wanted, list, &model->description)) return ord_diagnostics_fail(list, err);
+  if (!ord_description_read(model->file, model->text, bytes, &wanted, list, &model->description))
+    return ord_diagnostics_fail(list, err);
   if (!ord_graph_build(model->description, list, &model->graph)) return ord_diagnostics_fail(list, err);
   if (options->strict && list->warning_count > 0)
     return ord_fail_at(err, ORD_INVALID, model->file, 0, 0, "%u warnings; wanted none (--strict)", list->warning_count);
@@ -141,14 +142,15 @@ int64_t ord_model_vocab(const ord_model *model) { return vocab_of(model); }
 
 int64_t ord_model_context(const ord_model *model) {
   const ord_graph *graph = model->graph;
-  for (uint32_t i = 0; i < graph->input_count; i++) {
-    if (graph->input[i].fill != ORD_FILL_TOKENS) continue;
-    int64_t most = 0;
-    int64_t maximum[ORD_RUN_DIM_MAX];
-    ord_run_dim_maxima(graph, maximum);
-    return ord_size_evaluate(graph->value[graph->input[i].value].dim[1], maximum, &most) ? most : 0;
-  }
-  return 0;
+  int64_t maximum[ORD_RUN_DIM_MAX], most = 0, length;
+  ord_run_dim_maxima(graph, maximum);
+  for (uint32_t i = 0; i < graph->input_count; i++)
+    if (graph->input[i].fill == ORD_FILL_TOKENS &&
+        !ord_size_evaluate(graph->value[graph->input[i].value].dim[1], maximum, &most))
+      return 0;
+  for (uint32_t i = 0; i < graph->cache_count; i++)
+    if (ord_size_evaluate(graph->cache[i].length, maximum, &length) && length < most) most = length;
+  return most;
 }
 
 static bool open_source(ord_model *model, const ord_weight_options *options, ord_diagnostics *list,

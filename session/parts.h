@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the opaque handles of ordito.h hold. Only files of session/ include this.
- *   context: device, pool, plugins      model: description, op graph, weight store      session: plans, memory, captures
+ *   context: device, pool, plugins      model: description, op graph, weight store      session: plans, memory,
+ * captures
  */
 #ifndef ORDITO_SESSION_PARTS_H
 #define ORDITO_SESSION_PARTS_H
@@ -22,18 +23,19 @@ struct ord_context {
 
 struct ord_model {
   ord_context *context;
-  char *file;                   /* as messages name it */
-  char *text;                   /* the description and its messages point into it */
+  char *file; /* as messages name it */
+  char *text; /* the description and its messages point into it */
   ord_description *description;
-  ord_graph *graph;             /* as built: unbound, no pass has run */
-  ord_tokenizer *tokenizer;     /* NULL: the model has none */
-  ord_weight_store *store;      /* NULL until the weights are opened */
-  char *weight_path;            /* where they come from, for messages; NULL: random or not opened */
+  ord_graph *graph;         /* as built: unbound, no pass has run */
+  ord_tokenizer *tokenizer; /* NULL: the model has none */
+  ord_weight_store *store;  /* NULL until the weights are opened */
+  char *weight_path;        /* where they come from, for messages; NULL: random or not opened */
 };
 
 /* One plan with its memory and its capture. A session has one for all lengths, and one for a single new token. */
 typedef struct ord_lane {
-  ord_graph *graph; /* after the passes */
+  const char *name;        /* for reports: "all lengths", "one new token" */
+  ord_graph *graph;        /* after the passes */
   ord_pass_record *record; /* [ord_pass_count()] */
   ord_plan *plan;
   ord_capture *capture; /* NULL in an eager session */
@@ -59,9 +61,9 @@ struct ord_session {
   uint32_t lane_count;
   ord_size new_tokens; /* tokens of a row in a run: of the input with `fill: tokens`, or of what enters the caches */
   bool has_tokens;
-  uint32_t token_dim; /* the run-time dim that new_tokens is, or ORD_NONE */
+  uint32_t token_dim;                 /* the run-time dim that new_tokens is, or ORD_NONE */
   uint32_t token_input, length_input; /* graph->input, or ORD_NONE */
-  const ord_lane *last; /* of the last run, for reading outputs */
+  const ord_lane *last;               /* of the last run, for reading outputs */
 
   ord_input_state *input; /* [graph->input_count] */
   int64_t *run_dim;       /* [graph->run_dim_count], of the run being made; -1: not known yet */
@@ -69,15 +71,15 @@ struct ord_session {
   int32_t *past;          /* [batch_max] */
   int32_t *length;        /* [batch_max], tokens of each row in the run being made */
   int64_t batch_max;
-  void **cache;           /* [2 * cache_count] */
-  int64_t *cache_length;  /* [cache_count] */
+  void **cache;          /* [2 * cache_count] */
+  int64_t *cache_length; /* [cache_count] */
   uint64_t cache_bytes;
 
   void *worker;
   size_t worker_stride;
   void **output_copy; /* [outputs of the lane]: dense copies of strided outputs, made on demand */
   uint32_t output_copy_count;
-  char **described;  /* ord_session_input, ord_session_output */
+  char **described; /* ord_session_input, ord_session_output */
   atomic_bool cancel;
   bool is_eager, generates, poisons;
 };
@@ -111,6 +113,9 @@ ORD_MUST_CHECK bool ord_inputs_set(ord_session *session, uint32_t input, const i
 
 /* Sets an input of the batch's shape to one element in every row; allocates the first time only. */
 ORD_MUST_CHECK bool ord_inputs_set_all(ord_session *session, uint32_t input, const void *element, ord_error *err);
+
+/* report_kernels.c: a step's paths, op, epilogues, kernel and plugin as members of a JSON object. */
+void ord_report_step_json(ord_text *text, const ord_step *step);
 
 /* Weights that nobody has opened: an error that says how to. */
 ORD_MUST_CHECK bool ord_model_need_weights(const ord_model *model, ord_error *err);

@@ -90,8 +90,8 @@ static void explain_step_text(const ord_step *step, ord_text *text) {
   }
 }
 
-static void explain_step_json(const ord_step *step, ord_text *text) {
-  ord_text_add(text, "{\"paths\": [");
+void ord_report_step_json(ord_text *text, const ord_step *step) {
+  ord_text_add(text, "\"paths\": [");
   for (uint32_t i = 0; i < step->path_count; i++) {
     if (i) ord_text_add(text, ", ");
     ord_text_add_json(text, step->path[i]);
@@ -99,12 +99,17 @@ static void explain_step_json(const ord_step *step, ord_text *text) {
   ord_text_add(text, "], \"op\": \"%s\", \"epilogues\": [", step->node.op);
   for (uint32_t i = 0; i < step->node.epilogue_count; i++)
     ord_text_add(text, "%s\"%s\"", i ? ", " : "", step->node.epilogue[i].op);
-  ord_text_add(text,
-               "], \"kernel\": \"%s\", \"plugin\": \"%s\", \"version\": \"%s\", \"digest\": \"%016llx\", \"variant\": ",
-               step->choice.kernel->name, step->choice.plugin->manifest->name, step->choice.plugin->manifest->version,
-               (unsigned long long)step->choice.plugin->digest);
+  ord_text_add(text, "], \"kernel\": \"%s\", \"plugin\": \"%s\", \"variant\": ", step->choice.kernel->name,
+               step->choice.plugin->manifest->name);
   ord_text_add_json(text, step->choice.answer.variant);
-  ord_text_add(text, ", \"file\": ");
+}
+
+static void explain_step_json(const ord_step *step, ord_text *text) {
+  ord_text_add(text, "{");
+  ord_report_step_json(text, step);
+  ord_text_add(text,
+               ", \"version\": \"%s\", \"digest\": \"%016llx\", \"file\": ", step->choice.plugin->manifest->version,
+               (unsigned long long)step->choice.plugin->digest);
   ord_text_add_json(text, step->choice.plugin->file);
   ord_text_add(text, ", \"forced\": %s, \"fallback\": %s, \"scratch_bytes\": %llu, \"losers\": [",
                step->choice.pin ? "true" : "false", step->choice.plugin->is_reference ? "true" : "false",
@@ -122,11 +127,12 @@ static void explain_step_json(const ord_step *step, ord_text *text) {
   ord_text_add(text, "]}");
 }
 
-static void explain_plan(const ord_plan *plan, const char *name, bool json, bool is_first, ord_text *text) {
+static void explain_plan(const ord_lane *lane, bool json, bool is_first, ord_text *text) {
+  const ord_plan *plan = lane->plan;
   if (json)
-    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"steps\": [", is_first ? "" : ",", name);
+    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"steps\": [", is_first ? "" : ",", lane->name);
   else
-    ord_text_add(text, "\nplan for %s: %u steps\n\n", name, plan->step_count);
+    ord_text_add(text, "\nplan for %s: %u steps\n\n", lane->name, plan->step_count);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     if (json) ord_text_add(text, "%s\n  ", i ? "," : "");
     if (json)
@@ -147,8 +153,7 @@ bool ord_model_report_explain(ord_model *model, const ord_session_options *optio
     ord_text_add(&text, "{\"plans\": [");
   else
     explain_plugins(model->context->registry, &text);
-  for (uint32_t i = 0; i < session->lane_count; i++)
-    explain_plan(session->lane[i].plan, i == 0 ? "all lengths" : "one new token", json, i == 0, &text);
+  for (uint32_t i = 0; i < session->lane_count; i++) explain_plan(&session->lane[i], json, i == 0, &text);
   if (json) ord_text_add(&text, "]}\n");
   ord_session_destroy(session);
   return ord_text_give(&text, "writing a report", out, err);

@@ -75,7 +75,7 @@ static bool show_parameters(const ord_graph *graph, ord_text *text, ord_error *e
 }
 
 static void show_passes(const ord_lane *lane, ord_text *text) {
-  ord_text_add(text, "\npasses (ops, bytes moved, peak bytes: before -> after)\n");
+  ord_text_add(text, "\npasses for %s (ops, bytes moved, peak bytes: before -> after)\n", lane->name);
   for (uint32_t i = 0; i < ord_pass_count(); i++) {
     const ord_pass_record *record = &lane->record[i];
     ord_text_add(text, "  %-18s ", ord_pass_get(i)->name);
@@ -86,15 +86,17 @@ static void show_passes(const ord_lane *lane, ord_text *text) {
     ord_text_add(text, "ops %u -> %u, moved %llu -> %llu, peak %llu -> %llu\n", record->ops_before, record->ops_after,
                  (unsigned long long)record->moved_before, (unsigned long long)record->moved_after,
                  (unsigned long long)record->peak_before, (unsigned long long)record->peak_after);
+    ord_text_add(text, "    %s\n", ord_pass_get(i)->about);
   }
-  ord_text_add(text, "\ngraph after the passes\n");
+  ord_text_add(text, "\ngraph for %s after the passes\n", lane->name);
   ord_graph_print(text, lane->graph);
 }
 
 static void show_plan(const ord_lane *lane, ord_text *text) {
   const ord_plan *plan = lane->plan;
-  ord_text_add(text, "\nplan: %u steps, %u phases, arena %zu bytes, %zu for each thread, %zu bytes moved\n",
-               plan->step_count, plan->phase_count, plan->arena_bytes, plan->worker_bytes, plan->moved_bytes);
+  ord_text_add(text, "\nplan for %s: %u steps, %u phases, arena %zu bytes, %zu for each thread, %zu bytes moved\n",
+               lane->name, plan->step_count, plan->phase_count, plan->arena_bytes, plan->worker_bytes,
+               plan->moved_bytes);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const ord_step *step = &plan->step[i];
     ord_text_add(text, "  %4u  %-18s %-22s %s@%s", i, step->node.op, step->choice.answer.variant,
@@ -105,15 +107,17 @@ static void show_plan(const ord_lane *lane, ord_text *text) {
   }
 }
 
-static bool show_text(const ord_model *model, const ord_show_options *options, const ord_lane *lane, ord_text *text,
+static bool show_text(const ord_model *model, const ord_show_options *options, const ord_session *plans, ord_text *text,
                       ord_error *err) {
   show_head(model, text);
   show_tensors(model->graph, text);
   ord_text_add(text, "\nops\n");
   ord_graph_print(text, model->graph);
   if (!show_parameters(model->graph, text, err)) return false;
-  if (options->passes) show_passes(lane, text);
-  if (options->plan) show_plan(lane, text);
+  for (uint32_t i = 0; plans && i < plans->lane_count; i++) {
+    if (options->passes) show_passes(&plans->lane[i], text);
+    if (options->plan) show_plan(&plans->lane[i], text);
+  }
   return true;
 }
 
@@ -162,9 +166,7 @@ static bool json_parameters(ord_text *text, const ord_graph *graph, ord_error *e
   return done;
 }
 
-static void json_plan(ord_text *text, const ord_lane *lane) {
-  const ord_plan *plan = lane->plan;
-  ord_text_add(text, ",\n  \"passes\": [");
+static void json_passes(ord_text *text, const ord_lane *lane) {
   for (uint32_t i = 0; i < ord_pass_count(); i++) {
     const ord_pass_record *record = &lane->record[i];
     ord_text_add(text,
@@ -174,19 +176,23 @@ static void json_plan(ord_text *text, const ord_lane *lane) {
                  record->ops_after, (unsigned long long)record->moved_before, (unsigned long long)record->moved_after,
                  (unsigned long long)record->peak_before, (unsigned long long)record->peak_after);
   }
-  ord_text_add(text, "],\n  \"plan\": {\"arena_bytes\": %zu, \"moved_bytes\": %zu, \"phases\": %u, \"steps\": [",
+}
+
+static void json_plan(ord_text *text, const ord_lane *lane, bool is_first) {
+  const ord_plan *plan = lane->plan;
+  ord_text_add(text, "%s\n  {\"plan\": \"%s\", \"passes\": [", is_first ? "" : ",", lane->name);
+  json_passes(text, lane);
+  ord_text_add(text, "],\n   \"arena_bytes\": %zu, \"moved_bytes\": %zu, \"phases\": %u, \"steps\": [",
                plan->arena_bytes, plan->moved_bytes, plan->phase_count);
   for (uint32_t i = 0; i < plan->step_count; i++) {
-    const ord_step *step = &plan->step[i];
-    ord_text_add(text, "%s\n    {\"op\": \"%s\", \"kernel\": \"%s\", \"plugin\": \"%s\", \"path\": ", i ? "," : "",
-                 step->node.op, step->choice.kernel->name, step->choice.plugin->manifest->name);
-    ord_text_add_json(text, step->node.label);
+    ord_text_add(text, "%s\n    {", i ? "," : "");
+    ord_report_step_json(text, &plan->step[i]);
     ord_text_add(text, "}");
   }
   ord_text_add(text, "]}");
 }
 
-static bool show_json(const ord_model *model, const ord_lane *lane, ord_text *text, ord_error *err) {
+static bool show_json(const ord_model *model, const ord_session *plans, ord_text *text, ord_error *err) {
   const ord_graph *graph = model->graph;
   ord_text_add(text, "{\n  \"name\": ");
   ord_text_add_json(text, ord_model_name(model));
@@ -209,7 +215,11 @@ static bool show_json(const ord_model *model, const ord_lane *lane, ord_text *te
   ord_text_add(text, "],\n  \"parameters\": [");
   if (!json_parameters(text, graph, err)) return false;
   ord_text_add(text, "]");
-  if (lane) json_plan(text, lane);
+  if (plans) {
+    ord_text_add(text, ",\n  \"plans\": [");
+    for (uint32_t i = 0; i < plans->lane_count; i++) json_plan(text, &plans->lane[i], i == 0);
+    ord_text_add(text, "]");
+  }
   ord_text_add(text, "\n}\n");
   return true;
 }
@@ -220,13 +230,12 @@ bool ord_model_report_show(ord_model *model, const ord_show_options *options, ch
   static const ord_show_options defaults = {.struct_size = sizeof defaults};
   if (!options) options = &defaults;
   const bool needs_plan = options->passes || options->plan;
-  ord_session *session = NULL;
+  ord_session *plans = NULL;
   ord_text text = {0};
   *out = NULL;
-  if (needs_plan && !ord_session_create_dry(model, options->session, &session, err)) return false;
-  const ord_lane *lane = needs_plan ? &session->lane[0] : NULL;
-  const bool done = options->json ? show_json(model, lane, &text, err) : show_text(model, options, lane, &text, err);
-  ord_session_destroy(session);
+  if (needs_plan && !ord_session_create_dry(model, options->session, &plans, err)) return false;
+  const bool done = options->json ? show_json(model, plans, &text, err) : show_text(model, options, plans, &text, err);
+  ord_session_destroy(plans);
   if (done) return ord_text_give(&text, "writing a report", out, err);
   ord_text_finish(&text);
   return false;

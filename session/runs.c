@@ -44,9 +44,8 @@ bool ord_session_run_once(ord_session *session, bool eager, bool timed, uint64_t
   if (!ord_inputs_write(session, lane, err)) return false;
   const ord_run_options options = {.cancel = &session->cancel, .step_ns = timed ? lane->step_ns : NULL};
   const uint64_t begin = out_ns ? ord_clock_ns() : 0;
-  const bool done = eager || !lane->capture
-                        ? device->table->run_eager(device, lane->plan, &lane->memory, &options, err)
-                        : device->table->replay(device, lane->capture, &options, err);
+  const bool done = eager || !lane->capture ? device->table->run_eager(device, lane->plan, &lane->memory, &options, err)
+                                            : device->table->replay(device, lane->capture, &options, err);
   if (out_ns) *out_ns = ord_clock_ns() - begin;
   if (!done) return false;
   lane->timed_runs += timed;
@@ -97,8 +96,7 @@ static const ord_plan_tensor *find_output(const ord_plan *plan, const char *name
 
 static bool fail_output(const ord_plan *plan, const char *name, ord_error *err) {
   ord_text known = {0};
-  for (uint32_t i = 0; i < plan->output_count; i++)
-    ord_text_add(&known, i ? ", %s" : "%s", plan->output[i].name);
+  for (uint32_t i = 0; i < plan->output_count; i++) ord_text_add(&known, i ? ", %s" : "%s", plan->output[i].name);
   ord_fail(err, ORD_INVALID, "the run has no output '%s'; wanted one of: %s", name, known.bytes ? known.bytes : "none");
   ord_text_finish(&known);
   return false;
@@ -142,8 +140,8 @@ bool ord_session_get(ord_session *session, const char *name, ord_tensor *out, or
       return ord_fail(err, ORD_INTERNAL, "output '%s' has no size", name);
   if (!ord_tensor_bytes(output->dtype, output->rank, out->dim, &out->bytes))
     return ord_fail(err, ORD_INTERNAL, "output '%s' is too large", name);
-  const char *base = output->place.space == ORD_SPACE_WEIGHT ? lane->plan->weight[output->place.index]
-                                                              : lane->memory.arena;
+  const char *base =
+      output->place.space == ORD_SPACE_WEIGHT ? lane->plan->weight[output->place.index] : lane->memory.arena;
   out->data = base + output->place.offset;
   return is_dense(output, out->dim) || copy_dense(session, index, output, out->data, out, err);
 }

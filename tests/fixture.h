@@ -33,7 +33,7 @@
   do {                                                                                                                 \
     err = (ord_error)ORD_ERROR_INIT;                                                                                   \
     if (call) fail_msg("%s worked", #call);                                                                            \
-    if (!strstr(err.text, part)) fail_msg("%s\n  said:   %s\n  wanted: .. %s ..", #call, err.text, part);            \
+    if (!strstr(err.text, part)) fail_msg("%s\n  said:   %s\n  wanted: .. %s ..", #call, err.text, part);              \
   } while (0)
 
 typedef struct stage {
@@ -61,8 +61,7 @@ static inline ord_model *open_model(ord_context *context, const char *file, cons
   ord_model *model = NULL;
   const ord_model_options options = {.struct_size = sizeof options, .size = size};
   MUST(ord_model_load(context, file, &options, &model, NULL, &err));
-  const ord_weight_options where = {
-      .struct_size = sizeof where, .path = weights, .random = weights == NULL, .seed = 1};
+  const ord_weight_options where = {.struct_size = sizeof where, .path = weights, .random = weights == NULL, .seed = 1};
   MUST(ord_model_open_weights(model, &where, NULL, &err));
   return model;
 }

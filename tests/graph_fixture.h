@@ -52,7 +52,7 @@ static inline ord_graph *new_graph(void) {
   graph->run_dim_name[0] = "seq";
   graph->run_dim_count = 1;
   graph->input = ord_arena_take(&graph->arena, 8, sizeof *graph->input);
-  graph->weight = ord_arena_take(&graph->arena, 16, sizeof *graph->weight);
+  graph->weight = ord_arena_take(&graph->arena, 40, sizeof *graph->weight);
   graph->cache = ord_arena_take(&graph->arena, 2, sizeof *graph->cache);
   return graph;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of composites: a lowering that writes down, in words, the ops that are added. Values 0 .. in_count - 1 are
- * the operands, further ones the results: "100 = matmul(0, 1, -, 4)".
+ * For tests of composites: a lowering that writes down, in words, the ops that are added. Values 0 .. slot_count - 1
+ * are the operands, further ones the results: "100 = matmul(0, 1, -, 4)".
  */
 #ifndef ORDITO_TESTS_OP_LOWERING_H
 #define ORDITO_TESTS_OP_LOWERING_H
@@ -43,17 +43,16 @@ static inline void op_lowering_check(const ord_op *op, const uint32_t *in, const
   op_lowering_record record = {0};
   ord_size dim[ORD_RANK_MAX];
   ord_lowering lowering = {.graph = &record,
-                           .op = op,
                            .in = in,
-                           .in_count = op->slot_count,
                            .attr = attr,
                            .attr_count = attr_count,
                            .in_dim = dim,
                            .arena = &arena,
                            .add = op_lowering_add};
   char *rest = NULL;
+  uint32_t rank = 0;
   for (char *one = strtok_r(ord_arena_text(&arena, in_dim), ",", &rest); one; one = strtok_r(NULL, ",", &rest))
-    dim[lowering.in_rank++] = op_testing_size(&arena, one);
+    dim[rank++] = op_testing_size(&arena, one);
   assert_true(op->lower(&lowering));
   assert_string_equal(record.text.bytes, wanted);
   assert_int_equal(lowering.result, 99 + record.count);

@@ -8,7 +8,8 @@
 #include "ordito_plugin.h"
 
 #define STRUCT(type) printf("%s %zu\n", #type, sizeof(type));
-#define FIELD(type, field) printf("  %s.%s %zu %zu\n", #type, #field, offsetof(type, field), sizeof(((type *)0)->field));
+#define FIELD(type, field)                                                                                             \
+  printf("  %s.%s %zu %zu\n", #type, #field, offsetof(type, field), sizeof(((type *)0)->field));
 
 int main(void) {
 #include "plugin_layout.def"

@@ -11,11 +11,8 @@ static const char *const TEXT = "ordito: 1\nname: one\ndims: {d: 4}\ninputs:\n  
 
 static ord_context *open_bad(void) {
   static const char *const plugin[] = {TEST_PLUGIN("bad_kernels")};
-  const ord_context_options options = {.struct_size = sizeof options,
-                                       .threads = 1,
-                                       .plugin = plugin,
-                                       .plugin_count = 1,
-                                       .no_default_plugins = true};
+  const ord_context_options options = {
+      .struct_size = sizeof options, .threads = 1, .plugin = plugin, .plugin_count = 1, .no_default_plugins = true};
   ord_error err = ORD_ERROR_INIT;
   ord_context *context = NULL;
   MUST(ord_context_create(&options, &context, &err));

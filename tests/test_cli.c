@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command itself: exit codes, what goes to stdout and what to stderr, a full disk, an interrupt, an output file that
- * is whole or absent.
+ * The command itself: exit codes, what goes to stdout and what to stderr, a full disk, an interrupt, an output file
+ * that is whole or absent.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -120,13 +120,17 @@ static void parameters_are_counted(void **state) {
   (void)state;
   static const struct {
     const char *size, *part;
-  } row[] = {{"12m", "12,780,288"}, {"120m", "2,359,296 in the first"}, {"120m", "28,311,552"}, {"120m", "98,698,752"},
+  } row[] = {{"12m", "12,780,288"},
+             {"120m", "2,359,296 in the first"},
+             {"120m", "28,311,552"},
+             {"120m", "98,698,752"},
              {"480m", "480,513,024"}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     char arguments[256];
     snprintf(arguments, sizeof arguments, "show " MODEL("andrea") " --size %s", row[i].size);
     const outcome *got = run(arguments);
-    if (got->code != 0 || !strstr(got->out, row[i].part)) fail_msg("%s lacks %s:\n%s", arguments, row[i].part, got->out);
+    if (got->code != 0 || !strstr(got->out, row[i].part))
+      fail_msg("%s lacks %s:\n%s", arguments, row[i].part, got->out);
   }
 }
 
@@ -180,8 +184,8 @@ static void a_full_disk_leaves_no_file(void **state) {
   (void)state;
   char command[1024], path[128];
   snprintf(command, sizeof command,
-           "cd %s && (trap '' XFSZ; ulimit -f 100; exec %s convert %s %s --to full.safetensors >out 2>err)", folder, ORDITO,
-           NANO, NANO_WEIGHTS);
+           "cd %s && (trap '' XFSZ; ulimit -f 100; exec %s convert %s %s --to full.safetensors >out 2>err)", folder,
+           ORDITO, NANO, NANO_WEIGHTS);
   const int status = system(command);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 4);

@@ -107,7 +107,7 @@ static void many_siblings_become_several(void **state) {
   (void)state;
   static char path[40][8], weight[40][8];
   kernel_stage stage;
-  const test_kernel kernel = make_kernel("matmul_test", "matmul");
+  test_kernel kernel = make_kernel("matmul_test", "matmul");
   open_kernels(&stage, &kernel, 1);
   ord_graph *graph = new_graph();
   const uint32_t x = add_input(graph, "x", ORD_F32, "1,seq,8");

@@ -204,6 +204,62 @@ static void stop_tokens_end_a_generation(void **state) {
   close_stage(&s);
 }
 
+/* The prompt and what is to come must fit into the caches, however long the token axis is. */
+static void what_fits_is_known_before_anything_runs(void **state) {
+  (void)state;
+  static const char text[] = "ordito: 1\nname: short\ndims: {seq: {min: 1, max: 50}}\n"
+                             "inputs: {t: {dtype: i32, shape: [1, seq], fill: tokens}}\nweights: {w: {shape: [9, 8]}}\n"
+                             "caches: {kv: {length: 5}}\ngraph:\n  - embedding: {in: t, weight: w, out: x}\n"
+                             "  - reshape: {in: x, shape: [1, 1, seq, 8], out: h}\n"
+                             "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n"
+                             "  - reshape: {in: a, shape: [1, seq, 8], out: a}\n  - pool: {in: a, kind: last, out: n}\n"
+                             "outputs: [n]\ngenerate: {logits: n, stop: []}\n";
+  ord_error err = ORD_ERROR_INIT;
+  collected out = {0};
+  const int32_t id[] = {3, 4};
+  const ord_weight_options where = {.struct_size = sizeof where, .random = true};
+  ord_generate_options options = ORD_GENERATE_INIT;
+  stage s = {.context = open_context(1, true)};
+  MUST(ord_model_load_text(s.context, "short.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+  MUST(ord_model_open_weights(s.model, &where, NULL, &err));
+  s.session = open_session(s.model, &GENERATES);
+  options.max_tokens = 4;
+  MUST_FAIL(ord_session_generate(s.session, id, 2, &options, collect, &out, NULL, &err), "need 6; 5 available");
+  assert_int_equal(out.count, 0);
+  options.max_tokens = 3;
+  MUST(ord_session_generate(s.session, id, 2, &options, collect, &out, NULL, &err));
+  assert_int_equal(out.count, 3);
+  close_stage(&s);
+  const ord_model_options one = {.struct_size = sizeof one, .context = 1};
+  s = (stage){.context = open_context(1, true)};
+  MUST(ord_model_load_text(s.context, "short.yaml", text, strlen(text), &one, &s.model, NULL, &err));
+  MUST(ord_model_open_weights(s.model, &where, NULL, &err));
+  s.session = open_session(s.model, &GENERATES);
+  MUST_FAIL(ord_session_generate(s.session, id, 1, &options, collect, &out, NULL, &err), "need 4; 1 available");
+  close_stage(&s);
+}
+
+static void outputs_can_be_read_beside_the_tokens(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"logits"};
+  ord_error err = ORD_ERROR_INIT;
+  collected out = {0};
+  ord_tensor tensor = {.struct_size = sizeof tensor};
+  ord_generate_options options = ORD_GENERATE_INIT;
+  options.max_tokens = 2;
+  stage s = open_nano(1, &GENERATES);
+  generate(s.session, "a", &options, &out);
+  MUST(ord_session_get(s.session, "next", &tensor, &err));
+  ord_session_destroy(s.session);
+  ord_session_options named = GENERATES;
+  named.output = wanted;
+  named.output_count = 1;
+  s.session = open_session(s.model, &named);
+  generate(s.session, "a", &options, &out);
+  MUST(ord_session_get(s.session, "logits", &tensor, &err));
+  close_stage(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_same_seed_gives_the_same_tokens),
@@ -213,6 +269,8 @@ int main(void) {
       cmocka_unit_test(an_empty_prompt_starts_from_the_start_token),
       cmocka_unit_test(wrong_options_are_refused_and_the_session_stays),
       cmocka_unit_test(stop_tokens_end_a_generation),
+      cmocka_unit_test(what_fits_is_known_before_anything_runs),
+      cmocka_unit_test(outputs_can_be_read_beside_the_tokens),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The lesson: one attention layer written three ways (a matrix each for Q, K and V; one fused matrix; small matrices per
- * head) gives the same numbers from the same weights.
+ * The lesson: one attention layer written three ways (a matrix each for Q, K and V; one fused matrix; small matrices
+ * per head) gives the same numbers from the same weights.
  */
 #include <unistd.h>
 
@@ -35,7 +35,8 @@ static void write_weights(const char *path) {
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
   assert_int_equal(fwrite(&length, sizeof length, 1, file) + fwrite(header, 1, (size_t)bytes, file), 1 + (size_t)bytes);
-  assert_int_equal(fwrite(qkv, sizeof qkv, 1, file) + fwrite(out, sizeof out, 1, file) + fwrite(qkv, sizeof qkv, 1, file), 3);
+  assert_int_equal(
+      fwrite(qkv, sizeof qkv, 1, file) + fwrite(out, sizeof out, 1, file) + fwrite(qkv, sizeof qkv, 1, file), 3);
   assert_int_equal(fclose(file), 0);
 }
 
@@ -47,12 +48,8 @@ static void compute(const char *model, const char *weights, float *y) {
   stage s = {.context = open_context(2, true)};
   s.model = open_model(s.context, model, NULL, weights);
   s.session = open_session(s.model, NULL);
-  const ord_tensor in = {.struct_size = sizeof in,
-                         .dtype = ORD_F32,
-                         .rank = 3,
-                         .dim = {1, ROWS, WIDTH},
-                         .data = x,
-                         .bytes = sizeof x};
+  const ord_tensor in = {
+      .struct_size = sizeof in, .dtype = ORD_F32, .rank = 3, .dim = {1, ROWS, WIDTH}, .data = x, .bytes = sizeof x};
   ord_tensor out = {.struct_size = sizeof out};
   MUST(ord_session_set(s.session, "x", &in, &err));
   MUST(ord_session_run(s.session, &err));

@@ -125,9 +125,8 @@ static void test_table(void **state) {
   static const char *const row[] = {"| op | slots | attributes (default) | result |\n|---|---|---|---|\n",
                                     "| `softmax` | in | axis (-1) | as in; a slice of -inf alone gives zeros |\n",
                                     "| `l2_normalize` | in | axis (-1); eps (1e-12) | in / max(length, eps) |\n",
-                                    "| `pool` | in [b, s, d]; lengths? i32 [b] | kind: mean, first or last | [b, d], "
-                                    "over the tokens that count; over "
-                                    "none: zeros |\n",
+                                    "| `pool` | in [b, s, d]; lengths? i32 [b] | kind: mean, first or last | [b, d], ",
+                                    ", over the tokens that count; over none: zeros |\n",
                                     "| `concat` | in: list | axis: "};
   for (size_t i = 0; i < op_testing_count(row); i++)
     if (!strstr(text.bytes, row[i])) fail_msg("not found: %s\nin: %s", row[i], text.bytes);

@@ -89,11 +89,8 @@ static const char *const TEXT =
 /* From nothing to four generated tokens. */
 static bool whole_path(ord_error *err) {
   static const char *const plugin[] = {PLUGIN("attention_naive"), PLUGIN("cpu_plain")};
-  const ord_context_options how = {.struct_size = sizeof how,
-                                   .threads = 1,
-                                   .plugin = plugin,
-                                   .plugin_count = 2,
-                                   .no_default_plugins = true};
+  const ord_context_options how = {
+      .struct_size = sizeof how, .threads = 1, .plugin = plugin, .plugin_count = 2, .no_default_plugins = true};
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
   const ord_session_options generates = {.struct_size = sizeof generates, .generates = true};
   ord_generate_options options = ORD_GENERATE_INIT;
@@ -132,7 +129,8 @@ static void every_allocation_fails_in_turn(void **state) {
     const bool done = whole_path(&err);
     fail_at = -1;
     if (done) fail_msg("allocation %ld of %ld failed and nobody noticed", i, all);
-    if (err.code != ORD_NO_MEMORY) fail_msg("allocation %ld: code %d, \"%s\"; wanted out of memory", i, err.code, err.text);
+    if (err.code != ORD_NO_MEMORY)
+      fail_msg("allocation %ld: code %d, \"%s\"; wanted out of memory", i, err.code, err.text);
     if (live_count != 0) fail_msg("allocation %ld: %ld pieces of memory were lost", i, live_count);
   }
   MUST(whole_path(&err));

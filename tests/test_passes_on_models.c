@@ -56,7 +56,7 @@ static void run_nano(bool with_plugins, const char *const *disabled, uint32_t co
                                        .output = output,
                                        .output_count = 1};
   int32_t id[24] = {256};
-  for (int i = 1; i < 24; i++) id[i] = "In the beginning God cr"[i - 1];
+  for (int i = 1; i < 24; i++) id[i] = (unsigned char)"In the beginning God cr"[i - 1];
   stage s = {.context = open_context(2, with_plugins)};
   s.model = open_model(s.context, MODEL("andrea-nano"), NULL, NANO_WEIGHTS);
   s.session = open_session(s.model, &options);

@@ -194,10 +194,8 @@ static void old_outputs_are_poisoned_on_demand(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(eager_equals_replay_at_every_length),
-      cmocka_unit_test(prefill_and_decode_share_the_cache),
-      cmocka_unit_test(the_last_place_of_the_context_can_be_used),
-      cmocka_unit_test(a_batch_equals_one_at_a_time),
+      cmocka_unit_test(eager_equals_replay_at_every_length),       cmocka_unit_test(prefill_and_decode_share_the_cache),
+      cmocka_unit_test(the_last_place_of_the_context_can_be_used), cmocka_unit_test(a_batch_equals_one_at_a_time),
       cmocka_unit_test(old_outputs_are_poisoned_on_demand),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,10 +5,9 @@
  */
 #include "fixture.h"
 
-static const char *const TINY =
-    "ordito: 1\nname: tiny\ndims: {d: 4, seq: {min: 1, max: 5}}\n"
-    "inputs:\n  x: {dtype: f32, shape: [seq, d]}\n  y: {dtype: f32, shape: [seq, d]}\n"
-    "graph:\n  - add: {in: [x, y], out: z}\n  - relu: {in: z, out: r}\noutputs: [z, r]\n";
+static const char *const TINY = "ordito: 1\nname: tiny\ndims: {d: 4, seq: {min: 1, max: 5}}\n"
+                                "inputs:\n  x: {dtype: f32, shape: [seq, d]}\n  y: {dtype: f32, shape: [seq, d]}\n"
+                                "graph:\n  - add: {in: [x, y], out: z}\n  - relu: {in: z, out: r}\noutputs: [z, r]\n";
 
 static ord_tensor tensor_of(const float *data, int64_t rows, int64_t columns) {
   return (ord_tensor){.struct_size = sizeof(ord_tensor),
@@ -58,11 +57,13 @@ static void wrong_inputs_are_told_and_nothing_is_lost(void **state) {
   const float data[32] = {0};
   ord_tensor good = tensor_of(data, 2, 4), out = {.struct_size = sizeof out};
   ord_tensor narrow = tensor_of(data, 2, 3), longer = tensor_of(data, 3, 4), too_long = tensor_of(data, 6, 4);
-  ord_tensor whole = good, flat = good, short_data = good, negative = good;
+  ord_tensor whole = good, flat = good, short_data = good, negative = good, endless = good;
   whole.dtype = ORD_I32;
   flat.rank = 1;
   short_data.bytes = 4;
   negative.dim[0] = -2;
+  endless.dim[0] = INT64_MAX / 2;
+  endless.bytes = 0;
   MUST_FAIL(ord_session_run(s.session, &err), "run-time dim 'seq' is not known");
   MUST_FAIL(ord_session_get(s.session, "z", &out, &err), "no finished run");
   MUST_FAIL(ord_session_set(s.session, "xx", &good, &err), "did you mean 'x'");
@@ -71,6 +72,7 @@ static void wrong_inputs_are_told_and_nothing_is_lost(void **state) {
   MUST_FAIL(ord_session_set(s.session, "x", &flat, &err), "wanted [seq, 4]");
   MUST_FAIL(ord_session_set(s.session, "x", &negative, &err), "wanted [seq, 4]");
   MUST_FAIL(ord_session_set(s.session, "x", &short_data, &err), "found 4 bytes; wanted 32");
+  MUST_FAIL(ord_session_set(s.session, "x", &endless, &err), "wanted [seq, 4]");
   MUST(ord_session_set(s.session, "x", &good, &err));
   MUST_FAIL(ord_session_run(s.session, &err), "input 'y' is not set");
   MUST(ord_session_set(s.session, "y", &longer, &err));
@@ -118,13 +120,12 @@ static void outputs_can_be_chosen_and_inner_values_kept(void **state) {
 
 static void ids_and_lengths_are_checked_before_the_launch(void **state) {
   (void)state;
-  static const char *const text =
-      "ordito: 1\nname: look\ndims: {rows: 3, d: 2, batch: 2, seq: {min: 1, max: 4}}\n"
-      "inputs:\n  ids: {dtype: i32, shape: [batch, seq], fill: tokens}\n"
-      "  lengths: {dtype: i32, shape: [batch], fill: lengths}\n"
-      "weights:\n  table: {shape: [rows, d]}\n"
-      "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
-      "  - pool: {in: x, kind: mean, lengths: lengths, out: y}\noutputs: [y]\n";
+  static const char *const text = "ordito: 1\nname: look\ndims: {rows: 3, d: 2, batch: 2, seq: {min: 1, max: 4}}\n"
+                                  "inputs:\n  ids: {dtype: i32, shape: [batch, seq], fill: tokens}\n"
+                                  "  lengths: {dtype: i32, shape: [batch], fill: lengths}\n"
+                                  "weights:\n  table: {shape: [rows, d]}\n"
+                                  "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
+                                  "  - pool: {in: x, kind: mean, lengths: lengths, out: y}\noutputs: [y]\n";
   ord_error err = ORD_ERROR_INIT;
   stage s = {.context = open_context(1, true)};
   const ord_weight_options random = {.struct_size = sizeof random, .random = true};
