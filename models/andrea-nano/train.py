@@ -320,11 +320,13 @@ def reference(p, held):
     return files
 
 
-def export(out, p, held):
+def export(out, p, held, weights=True):
     """Weights and references belong together: write all, then rename all."""
     os.makedirs(out, exist_ok=True)
-    names = ["model.safetensors"]
-    write_safetensors(os.path.join(out, "model.safetensors.new"), p)
+    names = []
+    if weights:
+        names.append("model.safetensors")
+        write_safetensors(os.path.join(out, "model.safetensors.new"), p)
     for name, array in reference(rounded(p), held).items():
         with open(os.path.join(out, name + ".new"), "wb") as f:
             np.save(f, array)
@@ -476,14 +478,19 @@ def main():
     a.add_argument("--compile", action="store_true", help="use torch.compile")
     a.add_argument("--export", action="store_true",
                    help="only write the checkpoint's (or initial) weights and references")
+    a.add_argument("--reference", action="store_true",
+                   help="only write the references of model.safetensors in --out")
     a.add_argument("--evaluate", action="store_true",
                    help="only evaluate model.safetensors in --out")
     args = a.parse_args()
     torch.set_num_threads(args.threads)
-    if args.evaluate:
+    if args.evaluate or args.reference:
         held = split(chapters())[1]
         p = read_safetensors(os.path.join(args.out, "model.safetensors"))
-        print(f"held-back loss {evaluate(p, held, 64):.4f} nats/byte")
+        if args.reference:
+            export(args.out, p, held, weights=False)
+        else:
+            print(f"held-back loss {evaluate(p, held, 64):.4f} nats/byte")
     elif args.export:
         held = split(chapters())[1]
         work = os.path.join(args.work, "checkpoint.pt")
