@@ -2,6 +2,7 @@
  *
  * ordito convert MODEL.yaml FILE --to FILE [--dtype bf16]
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,17 +37,36 @@ static bool find_kind(const char *to, ord_file_kind *out) {
   return true;
 }
 
+static volatile sig_atomic_t is_interrupted;
+
+static void note_interrupt(int signal_number) {
+  (void)signal_number;
+  is_interrupted = 1;
+}
+
+static bool go_on(void *context, uint64_t done, uint64_t all) {
+  (void)context, (void)done, (void)all;
+  return !is_interrupted;
+}
+
+/* An interrupt ends it between two writes, so that the library removes what was written. */
+static int convert(const cli_request *request, ord_model *model, ord_file_kind kind, uint32_t dtype) {
+  ord_error err = ORD_ERROR_INIT;
+  signal(SIGINT, note_interrupt);
+  signal(SIGTERM, note_interrupt);
+  const bool done = ord_model_convert(model, request->positional[1], request->to, kind, dtype, go_on, NULL, &err);
+  if (!done) return cli_fail(&err);
+  fprintf(stderr, "wrote %s\n", request->to);
+  return CLI_OK;
+}
+
 int cli_convert(const cli_request *request) {
   cli_stage stage;
-  ord_error err = ORD_ERROR_INIT;
   uint32_t dtype = 0;
   ord_file_kind kind = ORD_FILE_SAFETENSORS;
   if (!find_dtype(request->dtype, &dtype) || !find_kind(request->to, &kind)) return CLI_USAGE;
   int code = cli_open_model(request, &stage);
-  if (code == CLI_OK &&
-      !ord_model_convert(stage.model, request->positional[1], request->to, kind, dtype, NULL, NULL, &err))
-    code = cli_fail(&err);
-  if (code == CLI_OK) fprintf(stderr, "wrote %s\n", request->to);
+  if (code == CLI_OK) code = convert(request, stage.model, kind, dtype);
   cli_close(&stage);
   return code;
 }

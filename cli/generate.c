@@ -45,20 +45,24 @@ static int parse_ids(const char *text, int32_t **out, size_t *out_count) {
   return CLI_OK;
 }
 
+/* Longer than any context; a pipe that never ends must not eat the memory. */
+enum { PROMPT_LIMIT = 16 << 20 };
+
 static int read_stdin(char **out, size_t *out_bytes) {
-  size_t bytes = 0, capacity = 4096;
-  char *text = malloc(capacity);
-  while (text) {
-    bytes += fread(text + bytes, 1, capacity - bytes, stdin);
-    if (bytes < capacity) break;
-    char *grown = realloc(text, capacity *= 2);
-    if (!grown) free(text);
-    text = grown;
-  }
-  if (!text) fprintf(stderr, "ordito: out of memory\n");
+  char *text = malloc(PROMPT_LIMIT + 1);
   *out = text;
-  *out_bytes = bytes;
-  return text ? CLI_OK : CLI_MACHINE;
+  *out_bytes = text ? fread(text, 1, PROMPT_LIMIT + 1, stdin) : 0;
+  if (!text) {
+    fprintf(stderr, "ordito: out of memory\n");
+    return CLI_MACHINE;
+  }
+  if (ferror(stdin)) {
+    fprintf(stderr, "ordito: --prompt: stdin cannot be read; %s\n", strerror(errno));
+    return CLI_MACHINE;
+  }
+  if (*out_bytes <= PROMPT_LIMIT) return CLI_OK;
+  fprintf(stderr, "ordito: --prompt: found more than %d bytes on stdin; wanted fewer\n", PROMPT_LIMIT);
+  return CLI_WRONG;
 }
 
 static int encode(const ord_model *model, const char *text, size_t bytes, int32_t **out, size_t *out_count) {
@@ -103,6 +107,7 @@ static bool print_token(void *context, int32_t id, const char *text, size_t byte
 
 static void print_speed(const ord_generate_result *result) {
   const double prefill = (double)result->prefill_ns / 1e9, decode = (double)result->decode_ns / 1e9;
+  if (result->token_count == 0) return; /* nothing ran */
   fprintf(stderr, "%u prompt token%s in %.1f ms (%.0f tokens/s)", result->prompt_count,
           result->prompt_count == 1 ? "" : "s", prefill * 1e3, result->prompt_count / prefill);
   if (result->token_count > 1)
@@ -126,11 +131,11 @@ static int print_end(const cli_request *request, const output *out, const ord_ge
   return request->print_ids ? print_ids(out) : CLI_OK;
 }
 
-/* How many tokens: as asked; else 128, or what the context still holds. */
+/* How many tokens: as asked; else 128, or what the context still holds, at least one. */
 static uint32_t token_limit(const cli_request *request, const ord_model *model, size_t prompt_count) {
   if (request->tokens >= 0) return (uint32_t)request->tokens;
   const int64_t room = ord_model_context(model) - (int64_t)(prompt_count ? prompt_count : 1);
-  return room < DEFAULT_TOKENS ? (uint32_t)(room > 0 ? room : 0) : DEFAULT_TOKENS;
+  return room < DEFAULT_TOKENS ? (uint32_t)(room > 1 ? room : 1) : DEFAULT_TOKENS;
 }
 
 static int generate(const cli_request *request, cli_stage *stage, const int32_t *prompt, size_t prompt_count) {

@@ -11,9 +11,10 @@
 
 #include "cli/cli.h"
 
-/* Shared with the child, which writes the row that it is about to run. */
+/* Shared with the child. */
 typedef struct progress {
-  char row[96];
+  char row[96];   /* that it is about to run */
+  bool has_ended; /* by itself, its report written */
 } progress;
 
 static void note_row(void *context, const char *row) {
@@ -37,14 +38,19 @@ static int test_here(const cli_request *request, progress *shared) {
 
 /* What became of the child, as an exit code. */
 static int judge(const cli_request *request, const progress *shared, int status) {
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  if (WIFEXITED(status) && shared->has_ended) return WEXITSTATUS(status);
   const char *file = request->positional[0];
+  char how[64];
+  if (WIFEXITED(status))
+    snprintf(how, sizeof how, "it called exit(%d)", WEXITSTATUS(status));
+  else
+    snprintf(how, sizeof how, "%s", strsignal(WTERMSIG(status)));
   if (!*shared->row) {
-    fprintf(stderr, "ordito: %s crashed while it was loaded: %s\n", file, strsignal(WTERMSIG(status)));
+    fprintf(stderr, "ordito: %s crashed while it was loaded: %s\n", file, how);
     return CLI_WRONG;
   }
-  printf("FAILED  %s\n        crashed: %s\n        again: ordito kernel-test %s --row %s\n", shared->row,
-         strsignal(WTERMSIG(status)), file, shared->row);
+  printf("FAILED  %s\n        crashed: %s\n        again: ordito kernel-test %s --row %s\n", shared->row, how, file,
+         shared->row);
   (void)cli_flush();
   return CLI_WRONG;
 }
@@ -61,7 +67,11 @@ int cli_kernel_test(const cli_request *request) {
     fprintf(stderr, "ordito: no child process could be started; %s\n", strerror(errno));
     return CLI_MACHINE;
   }
-  if (child == 0) _exit(test_here(request, shared));
+  if (child == 0) {
+    const int code = test_here(request, shared);
+    shared->has_ended = true;
+    _exit(code);
+  }
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return CLI_MACHINE;

@@ -3,6 +3,7 @@
  * ordito VERB: finds the verb, reads its options, runs it.
  */
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static int run_verb(const cli_verb *verb, int count, char **argument) {
 }
 
 int main(int count, char **argument) {
+  signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond the limit is a failed write with a message, no signal */
   if (count < 2) {
     print_usage(stderr);
     return CLI_USAGE;

@@ -179,7 +179,7 @@ uint32_t ord_graph_find_input(const ord_graph *graph, const char *name);
 /* "[1, seq, 384]"; with axes of a weight "[out 384, in 768]". */
 void ord_graph_print_shape(ord_text *text, const ord_graph *graph, uint32_t value);
 
-/* Appends `sample` to output `logits` as output "sampled", with its inputs (sample.temperature, .top_k, .top_p,
+/* Appends `sample` to output `logits` as output "sample.id", with its inputs (sample.temperature, .top_k, .top_p,
  * .seed, .counter; all [batch]). */
 ORD_MUST_CHECK bool ord_graph_append_sample(const ord_graph *graph, const char *logits, ord_graph **out,
                                             ord_error *err);

@@ -50,7 +50,7 @@ static bool append(ord_graph *graph, uint32_t logits, ord_error *err) {
     if (slot == ORD_NONE) return ord_fail(err, ORD_INTERNAL, "op 'sample' has no slot '%s'", CHOICE[i].slot);
     in[slot] = choice[i];
   }
-  static const char *const NAME[] = {"sampled"};
+  static const char *const NAME[] = {"sample.id"};
   const ord_node_spec spec = {.op = op,
                               .in = in,
                               .in_count = op->slot_count,

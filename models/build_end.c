@@ -84,10 +84,28 @@ static void check_matrix_output(ord_builder *builder, const ord_yaml_node *name,
   ord_text_finish(&shape);
 }
 
+/* A stop that is written as an id must be one of the logits; what a text stands for only the tokenizer knows. */
+static void check_stops(ord_builder *builder) {
+  const ord_graph *graph = builder->graph;
+  const ord_generate_rules *rules = &builder->description->generate;
+  const uint32_t output = ord_graph_find_output(graph, builder->description->generate_logits->text);
+  int64_t vocab;
+  if (output == ORD_NONE) return;
+  const ord_value *logits = &graph->value[graph->output[output].value];
+  if (logits->rank != 2 || !ord_size_is_constant(logits->dim[1], &vocab)) return;
+  for (uint32_t i = 0; i < rules->stop_count; i++)
+    if (!rules->stop[i].text && rules->stop[i].id >= vocab)
+      ord_diagnose(builder->teller.list, rules->stop[i].line, rules->stop[i].column,
+                   "stop: found id %lld; wanted one of the logits, 0 to %lld", (long long)rules->stop[i].id,
+                   (long long)vocab - 1);
+}
+
 void ord_check_text(ord_builder *builder) {
   const ord_description *description = builder->description;
-  if (description->generate_logits)
+  if (description->generate_logits) {
     check_matrix_output(builder, description->generate_logits, "logits", "[batch, vocab]");
+    check_stops(builder);
+  }
   if (description->embed_vector) check_matrix_output(builder, description->embed_vector, "vector", "[batch, width]");
 }
 

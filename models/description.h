@@ -23,6 +23,7 @@ typedef struct ord_description_options {
 typedef struct ord_token_name {
   const char *text; /* NULL: `id` counts */
   int64_t id;
+  uint32_t line, column; /* where the file says it */
 } ord_token_name;
 
 typedef enum { ORD_TOKENIZER_NONE, ORD_TOKENIZER_BYTES, ORD_TOKENIZER_FILE, ORD_TOKENIZER_GGUF } ord_tokenizer_kind;

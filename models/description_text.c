@@ -13,7 +13,7 @@ static bool read_token(ord_reader *reader, const ord_yaml_node *node, const char
   const bool is_bytes = reader->description->tokenizer.kind == ORD_TOKENIZER_BYTES;
   if (!ord_field_is_scalar(&reader->teller, node, what, is_bytes ? "an id" : "a token as text or id")) return false;
   const bool is_id = node->bytes > 0 && strspn(node->text, "0123456789") == node->bytes;
-  *out = (ord_token_name){.text = NULL};
+  *out = (ord_token_name){.line = node->line, .column = node->column};
   if (is_bytes || is_id) return ord_field_whole(&reader->teller, &reader->fixed, node, what, 0, &out->id);
   if (reader->description->tokenizer.kind == ORD_TOKENIZER_NONE) {
     ord_tell(&reader->teller, node, "%s: found the text '%.60s', but the model has no tokenizer; wanted an id", what,

@@ -268,7 +268,7 @@ bool ord_registry_load_folder(ord_registry *registry, const char *folder, ord_er
   DIR *opened = opendir(folder);
   if (!opened && errno == ENOMEM) return ord_fail_memory(err, "listing a plugin folder");
   if (!opened) {
-    say(registry, ORD_LOG_DEBUG, "plugin folder %s: %s", folder, strerror(errno));
+    say(registry, ORD_LOG_WARNING, "plugin folder %s: cannot be opened; %s", folder, strerror(errno));
     return true;
   }
   path_list list = {0};

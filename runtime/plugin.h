@@ -41,7 +41,7 @@ ORD_MUST_CHECK bool ord_registry_add_static(ord_registry *registry, const ord_ma
 ORD_MUST_CHECK bool ord_registry_load(ord_registry *registry, const char *path, ord_error *err);
 
 /* Loads every plugin of a folder (files *.so whose manifest carries the magic, in name order). A file that is refused
- * is a verdict and a warning in the log, not a failure; a missing folder is nothing. Fails only on memory. */
+ * is a verdict and a warning in the log, not a failure; a missing folder is a warning. Fails only on memory. */
 ORD_MUST_CHECK bool ord_registry_load_folder(ord_registry *registry, const char *folder, ord_error *err);
 
 uint32_t ord_registry_count(const ord_registry *registry);

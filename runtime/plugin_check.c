@@ -23,17 +23,22 @@ static bool check_version(const char *file, const ord_manifest *manifest, ord_er
   return true;
 }
 
+/* What stands in pins, reports and JSON as it is. */
+static bool check_word(const char *file, const char *what, const char *word, ord_error *err) {
+  for (size_t i = 0; word[i]; i++)
+    if (!isalnum((unsigned char)word[i]) && !strchr("_-.+", word[i]))
+      return ord_fail(err, ORD_INVALID, "%s: %s has character %u at %zu; wanted letters, digits, _ - . and +", file,
+                      what, (unsigned char)word[i], i);
+  return true;
+}
+
 static bool check_name(const char *file, const ord_manifest *manifest, ord_error *err) {
   const size_t length = strnlen(manifest->name, sizeof manifest->name);
   if (!length) return ord_fail(err, ORD_INVALID, "%s: plugin has an empty name; wanted one in its manifest", file);
   if (length == sizeof manifest->name)
     return ord_fail(err, ORD_INVALID, "%s: plugin name has no end; wanted at most %zu characters and a zero", file,
                     sizeof manifest->name - 1);
-  for (size_t i = 0; i < length; i++)
-    if (!isalnum((unsigned char)manifest->name[i]) && !strchr("_-.", manifest->name[i]))
-      return ord_fail(err, ORD_INVALID, "%s: plugin name has character %u at %zu; wanted letters, digits, _ - and .",
-                      file, (unsigned char)manifest->name[i], i);
-  return true;
+  return check_word(file, "plugin name", manifest->name, err);
 }
 
 bool ord_manifest_check(const char *file, ord_manifest *manifest, uint32_t bytes, uint64_t host_features,
@@ -57,7 +62,7 @@ bool ord_manifest_check(const char *file, ord_manifest *manifest, uint32_t bytes
   manifest->version[sizeof manifest->version - 1] = '\0';
   manifest->build_id[sizeof manifest->build_id - 1] = '\0';
   manifest->toolchain[sizeof manifest->toolchain - 1] = '\0';
-  return true;
+  return check_word(file, "plugin version", manifest->version, err);
 }
 
 static const char *find_missing_part(const ord_kernel *kernel) {
@@ -81,6 +86,8 @@ static bool check_kernel(const char *file, const ord_plugin *plugin, uint32_t in
     return ord_fail(err, ORD_INVALID,
                     "%s: kernel '%s' lacks its %s; wanted name, op, query, prepare, launch and retire", file,
                     kernel->name, missing);
+  if (!check_word(file, "kernel name", kernel->name, err) || !check_word(file, "kernel op", kernel->op, err))
+    return false;
   for (uint32_t before = 0; before < index; before++)
     if (strcmp(plugin->kernel[before]->name, kernel->name) == 0)
       return ord_fail(err, ORD_INVALID, "%s: two kernels have the name '%s' (entries %u and %u); wanted each once",

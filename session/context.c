@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "session/parts.h"
 
@@ -35,16 +36,17 @@ static bool load_folders(ord_registry *registry, ord_error *err) {
   const char *path = getenv("ORDITO_PLUGIN_PATH");
   while (path && *path) {
     const size_t length = strcspn(path, ":");
-    char folder[PATH_MAX];
-    if (length > 0 && length < sizeof folder) {
-      memcpy(folder, path, length);
-      folder[length] = 0;
-      if (!ord_registry_load_folder(registry, folder, err)) return false;
-    }
+    char *folder = strndup(path, length);
+    if (!folder) return ord_fail_memory(err, "looking for plugins");
+    const bool done = length == 0 || ord_registry_load_folder(registry, folder, err);
+    free(folder);
+    if (!done) return false;
     path += length + (path[length] == ':');
   }
+  /* That folder nobody asked for: an installation without plugins is no fault. */
   char beside[PATH_MAX];
-  return !folder_beside_library(beside, sizeof beside) || ord_registry_load_folder(registry, beside, err);
+  return !folder_beside_library(beside, sizeof beside) || access(beside, F_OK) != 0 ||
+         ord_registry_load_folder(registry, beside, err);
 }
 
 static bool load_plugins(ord_context *context, const ord_context_options *options, ord_error *err) {

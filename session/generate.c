@@ -113,7 +113,7 @@ static bool next_token(ord_session *session, const int32_t *id, size_t count, in
   if (!ord_inputs_set(session, session->token_input, dim, id, count * sizeof *id, err) ||
       !set_rows(session, "sample.counter", &counter, err) ||
       !ord_session_run_once(session, session->is_eager, false, NULL, err) ||
-      !ord_session_get(session, "sampled", &sampled, err))
+      !ord_session_get(session, "sample.id", &sampled, err))
     return false;
   memcpy(out, sampled.data, sizeof *out);
   return true;

@@ -29,7 +29,7 @@ static bool choose_outputs(ord_session *session, const ord_session_options *opti
   if (!output) return ord_fail_memory(err, "choosing outputs");
   output[0] = ord_description_generate(session->model->description)->logits;
   if (options->output_count) memcpy(output, options->output, count * sizeof *output);
-  output[count] = "sampled";
+  output[count] = "sample.id";
   bind->output = output;
   bind->output_count = count + 1;
   return true;

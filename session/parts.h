@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the opaque handles of ordito.h hold. Only files of session/ include this.
- *   context: device, pool, plugins      model: description, op graph, weight store      session: plans, memory,
- * captures
+ *   context: device, pool, plugins    model: description, op graph, weight store    session: plans, memory, captures
  */
 #ifndef ORDITO_SESSION_PARTS_H
 #define ORDITO_SESSION_PARTS_H

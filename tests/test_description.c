@@ -62,7 +62,7 @@ static const char whole[] =
     "tokenizer: {kind: bytes, first: 3, before: [vocab - 1], after: [2], cut: 32}\n"
     "generate:\n"
     "  logits: next\n"
-    "  stop: [vocab - 2]\n"
+    "  stop: [vocab - 298]\n"
     "  chat:\n"
     "    system: [\"<s>\", \"</s>\"]\n"
     "    user: [\"<u>\", \"</u>\"]\n"
@@ -118,7 +118,7 @@ static void test_every_key_changes_something(void **state) {
       {"after", "after: [2]", "after: [1]"},
       {"cut", "cut: 32", "cut: 16"},
       {"logits", "logits: next", "logits: vector"},
-      {"stop", "stop: [vocab - 2]", "stop: []"},
+      {"stop", "stop: [vocab - 298]", "stop: []"},
       {"system", "<s>", "<S>"},
       {"user", "<u>", "<U>"},
       {"assistant", "</a>", "</A>"},

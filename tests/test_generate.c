@@ -229,6 +229,7 @@ static void what_fits_is_known_before_anything_runs(void **state) {
   options.max_tokens = 3;
   MUST(ord_session_generate(s.session, id, 2, &options, collect, &out, NULL, &err));
   assert_int_equal(out.count, 3);
+  for (uint32_t i = 0; i < out.count; i++) assert_in_range(out.id[i], 0, 7);
   close_stage(&s);
   const ord_model_options one = {.struct_size = sizeof one, .context = 1};
   s = (stage){.context = open_context(1, true)};

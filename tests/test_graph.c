@@ -163,7 +163,7 @@ static void the_sampler_stands_behind_the_logits(void **state) {
   MUST(ord_graph_append_sample(graph, "logits", &sampled, &err));
   assert_int_equal(graph->output_count, 1);
   assert_int_equal(sampled->output_count, 2);
-  const ord_value *out = &sampled->value[sampled->output[ord_graph_find_output(sampled, "sampled")].value];
+  const ord_value *out = &sampled->value[sampled->output[ord_graph_find_output(sampled, "sample.id")].value];
   assert_int_equal(out->dtype, ORD_I32);
   assert_int_equal(out->rank, 1);
   static const char *const name[] = {"temperature", "top_k", "top_p", "seed", "counter"};

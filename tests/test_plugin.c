@@ -139,6 +139,7 @@ static void test_a_folder(void **state) {
   ord_registry *registry = create(&log);
   ord_error err = ORD_ERROR_INIT;
   assert_true(ord_registry_load_folder(registry, "/nowhere/plugins", &err));
+  assert_non_null(strstr(log.bytes, "2 plugin folder /nowhere/plugins: cannot be opened; No such file"));
   assert_int_equal(ord_registry_verdict_count(registry), 0);
   assert_true(ord_registry_load_folder(registry, ORDITO_BUILD_DIRECTORY "/tests/plugins", &err));
   bool has_good = false;

@@ -28,6 +28,7 @@ static void break_features(ord_manifest *m) { m->host_features_needed = 6; }
 static void break_empty_name(ord_manifest *m) { m->name[0] = '\0'; }
 static void break_endless_name(ord_manifest *m) { memset(m->name, 'x', sizeof m->name); }
 static void break_odd_name(ord_manifest *m) { strcpy(m->name, "a b"); }
+static void break_version(ord_manifest *m) { strcpy(m->version, "1\"0"); }
 
 static void test_manifests_that_are_refused(void **state) {
   (void)state;
@@ -51,7 +52,8 @@ static void test_manifests_that_are_refused(void **state) {
        "p.so: plugin needs host features that this host does not offer; found bits 0x6; wanted none beyond 0x1"},
       {break_empty_name, ORD_INVALID, "p.so: plugin has an empty name; wanted one in its manifest"},
       {break_endless_name, ORD_INVALID, "p.so: plugin name has no end; wanted at most 39 characters and a zero"},
-      {break_odd_name, ORD_INVALID, "p.so: plugin name has character 32 at 1; wanted letters, digits, _ - and ."},
+      {break_odd_name, ORD_INVALID, "p.so: plugin name has character 32 at 1; wanted letters, digits, _ - . and +"},
+      {break_version, ORD_INVALID, "p.so: plugin version has character 34 at 1; wanted letters, digits, _ - . and +"},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_manifest manifest = good_manifest();
@@ -119,7 +121,7 @@ static void test_kernels_that_are_refused(void **state) {
   ord_kernel other = whole;
   other.name = "other";
   ord_kernel no_op = whole, empty_op = whole, no_query = whole, no_prepare = whole, no_launch = whole,
-             no_retire = whole, no_name = whole, small = whole;
+             no_retire = whole, no_name = whole, odd_name = whole, odd_op = whole, small = whole;
   no_op.op = NULL;
   empty_op.op = "";
   no_query.query = NULL;
@@ -127,6 +129,8 @@ static void test_kernels_that_are_refused(void **state) {
   no_launch.launch = NULL;
   no_retire.retire = NULL;
   no_name.name = NULL;
+  odd_name.name = "k=1";
+  odd_op.op = "re\nlu";
   small.struct_size = 16;
   const struct {
     const ord_kernel *second;
@@ -140,6 +144,8 @@ static void test_kernels_that_are_refused(void **state) {
       {&no_launch, "p.so: kernel 'k' lacks its launch;"},
       {&no_retire, "p.so: kernel 'k' lacks its retire;"},
       {&no_name, "p.so: kernel 1 lacks its name"},
+      {&odd_name, "p.so: kernel name has character 61 at 1; wanted letters"},
+      {&odd_op, "p.so: kernel op has character 10 at 2; wanted letters"},
       {&small, "p.so: kernel 1 has an unknown struct_size; found 16; wanted at least"},
       {&other, "p.so: two kernels have the name 'other' (entries 0 and 1)"},
   };

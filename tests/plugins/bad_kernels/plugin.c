@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels that are wrong in one way each: a result that is off, a crash, a refusal without a reason, a prepare that
- * fails after query said yes. For the tests of `ordito kernel-test` and of what a session says.
+ * Kernels that are wrong in one way each: a result that is off, a crash, an exit, a refusal without a reason, a prepare
+ * that fails after query said yes. For the tests of `ordito kernel-test` and of what a session says.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ordito_plugin.h"
 
@@ -81,6 +82,13 @@ static ord_status launch_crashes(void *state, const ord_exec *exec, ord_plugin_e
   __builtin_trap();
 }
 
+static ord_status launch_leaves(void *state, const ord_exec *exec, ord_plugin_error *err) {
+  (void)state;
+  (void)exec;
+  (void)err;
+  _Exit(0);
+}
+
 static ord_status launch_fails(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)state;
   (void)exec;
@@ -102,6 +110,7 @@ static const ord_kernel *const kernels[] = {
     KERNEL("sigmoid_unprepared", "sigmoid", query_dense, prepare_fails, launch_wrong),
     KERNEL("relu2_failing", "relu2", query_dense, prepare, launch_fails),
     KERNEL("silu_crashing", "silu", query_dense, prepare, launch_crashes),
+    KERNEL("gelu_leaving", "gelu_tanh", query_dense, prepare, launch_leaves),
 };
 
 static const ord_plugin plugin = {
