@@ -20,6 +20,10 @@ static void print_usage(FILE *to) {
   fprintf(to, "usage: ordito VERB [arguments] [options]; `ordito VERB --help` lists the options\n\n");
   for (size_t i = 0; i < verb_count; i++)
     fprintf(to, "  %-12s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].about);
+  fprintf(
+      to,
+      "\nexit codes: 0 done, 1 the model or the data is wrong, 2 the command line is wrong, 3 no kernel can serve,\n"
+      "4 the machine failed (memory, disk), 130 interrupted\n");
 }
 
 static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }

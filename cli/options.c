@@ -119,6 +119,9 @@ static bool take_option(const cli_verb *verb, int count, char **argument, int *a
   const bool is_joined = word[length] == '=';
   if (what->kind == KIND_FLAG) return is_joined ? fail(what->name, word, "no value") : take_value(what, "", out);
   if (!is_joined && *at + 1 >= count) return fail(what->name, "nothing", what->value);
+  /* A value that was forgotten must not swallow the option behind it. */
+  if (!is_joined && find_option(verb, argument[*at + 1], strcspn(argument[*at + 1], "=")))
+    return fail(what->name, argument[*at + 1], what->value);
   return take_value(what, is_joined ? word + length + 1 : argument[++*at], out);
 }
 

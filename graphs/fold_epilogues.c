@@ -107,10 +107,10 @@ static bool extend(const epilogue_fold *folding, const ord_graph_node *producer,
   return true;
 }
 
-/* Does anybody but one reader look at the value? */
+/* Does anybody but one reader look at the value? A part of a joined value is seen by the readers of the whole. */
 static bool is_visible(const ord_graph *graph, uint32_t value) {
   return ord_value_count_reads(graph, value) != 1 || ord_value_is_output(graph, value) ||
-         ord_value_has_views(graph, value);
+         ord_value_has_views(graph, value) || graph->value[value].storage == ORD_STORAGE_VIEW;
 }
 
 /* Folds one reader of the producer's result into it, the first that its kernel takes. */

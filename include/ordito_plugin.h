@@ -310,6 +310,16 @@ typedef ord_status (*ord_plugin_open_fn)(const ord_host *host, const ord_plugin 
 #define ORD_PLUGIN_EXPORT
 #endif
 
+/* The two names, declared; a plugin defines them. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
+ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
+#ifdef __cplusplus
+}
+#endif
+
 /* ------------------------------------------------------------------ conveniences ------------------------------ */
 
 /* The first operand of this name, or ORD_NONE. */

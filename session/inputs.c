@@ -132,6 +132,18 @@ static bool take_run_dims(ord_session *session, uint32_t input, ord_error *err) 
   return true;
 }
 
+/* An input that would tell the size of a run-time dim; every run-time dim stands alone as an axis of one. */
+static const char *input_with(const ord_session *session, uint32_t run_dim) {
+  const ord_graph *graph = session->graph;
+  for (uint32_t i = 0; i < graph->input_count; i++) {
+    const ord_value *value = input_value(session, i);
+    uint32_t found = ORD_NONE;
+    for (uint32_t axis = 0; axis < value->rank; axis++)
+      if (ord_size_is_run_dim(value->dim[axis], &found) && found == run_dim) return ord_session_input(session, i);
+  }
+  return "an input";
+}
+
 static bool resolve_run_dims(ord_session *session, ord_error *err) {
   const ord_graph *graph = session->graph;
   for (uint32_t d = 0; d < graph->run_dim_count; d++) session->run_dim[d] = -1;
@@ -141,8 +153,9 @@ static bool resolve_run_dims(ord_session *session, ord_error *err) {
     if (session->run_dim[d] < 0 && graph->run_dim[d].min == graph->run_dim[d].max)
       session->run_dim[d] = graph->run_dim[d].max;
     if (session->run_dim[d] < 0)
-      return ord_fail(err, ORD_INVALID, "run-time dim '%s' is not known; found no input that has it and is set",
-                      graph->run_dim[d].name);
+      return ord_fail(err, ORD_INVALID,
+                      "run-time dim '%s' is not known; found no input that has it and is set; wanted %s",
+                      graph->run_dim[d].name, input_with(session, d));
   }
   for (uint32_t i = 0; i < graph->input_count; i++) {
     const ord_value *value = input_value(session, i);
@@ -325,7 +338,7 @@ static bool write_one(ord_session *session, const ord_lane *lane, uint32_t index
     write_number(input, rule->fill_number, dim, into);
   else
     return ord_fail(err, ORD_INVALID, "input '%s' is not set; found nothing; wanted %s", input->name,
-                    rule->fill == ORD_FILL_TOKENS ? "token ids" : "a tensor");
+                    ord_session_input(session, index));
   return true;
 }
 

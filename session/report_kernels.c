@@ -19,7 +19,7 @@ static void kernels_text(const ord_registry *registry, ord_text *text) {
   }
   for (uint32_t i = 0; i < ord_registry_verdict_count(registry); i++) {
     const ord_plugin_verdict verdict = ord_registry_verdict(registry, i);
-    if (verdict.refused) ord_text_add(text, "refused %s: %s\n", verdict.file, verdict.refused);
+    if (verdict.refused) ord_text_add(text, "refused %s\n", verdict.refused); /* begins with the file */
   }
 }
 

@@ -153,6 +153,26 @@ static void pins_keep_their_kernels(void **state) {
   }
 }
 
+static void a_part_of_a_joined_value_is_still_made(void **state) {
+  (void)state;
+  kernel_stage stage;
+  test_kernel kernel[] = {make_kernel("matmul_test", "matmul")};
+  kernel[0].epilogue_max = 9;
+  open_kernels(&stage, kernel, 1);
+  graph_values it = begin();
+  const ord_attr axis = {.name = "axis", .kind = ORD_ATTR_INT, .count = 1};
+  const uint32_t joined = add_node(
+      it.graph, (node_text){"concat", "joined", .in = {it.h}, .in_count = 1, .attr = {axis}, .attr_count = 1});
+  add_output(it.graph, "joined", joined);
+  add_output(it.graph, "y", add_unary(it.graph, "relu", "y", it.h));
+  ord_graph *graph = run_pass(&stage, "make_views", bind(it.graph, -1));
+  assert_int_equal(graph->value[find_node(graph, "h")->out[0]].storage, ORD_STORAGE_VIEW);
+  graph = run_pass(&stage, "fold_epilogues", graph);
+  assert_string_equal(items(find_node(graph, "h")), "");
+  ord_graph_destroy(graph);
+  close_kernels(&stage);
+}
+
 /* Each item copies the list before it, so a file of one line must not make a list of all its ops. */
 static void a_list_has_an_end(void **state) {
   (void)state;
@@ -178,6 +198,7 @@ int main(void) {
       cmocka_unit_test(a_residual_must_be_there_before),
       cmocka_unit_test(shapes_must_agree),
       cmocka_unit_test(pins_keep_their_kernels),
+      cmocka_unit_test(a_part_of_a_joined_value_is_still_made),
       cmocka_unit_test(a_list_has_an_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,9 +8,6 @@
 
 #include "ordito_plugin.h"
 
-ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
-ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
-
 const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
                                           .struct_size = sizeof(ord_manifest),
                                           .abi_major = ORD_ABI_MAJOR,

@@ -4,7 +4,6 @@
  */
 #include "ordito_plugin.h"
 
-ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
 const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
                                           .struct_size = sizeof(ord_manifest),
                                           .abi_major = ORD_ABI_MAJOR,

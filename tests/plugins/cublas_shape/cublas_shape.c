@@ -9,9 +9,6 @@
 #include "gemm_library.h"
 #include "ordito_plugin.h"
 
-ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
-ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
-
 /* query may not call the library, so the workspace is asked for as the library's manual says. */
 enum { WORKSPACE_BYTES = 256 };
 

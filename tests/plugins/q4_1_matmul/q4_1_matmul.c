@@ -9,9 +9,6 @@
 
 #include "ordito_plugin.h"
 
-ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
-ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
-
 enum { BLOCK = 32, BLOCK_BYTES = 20, ROWS_PER_CHUNK = 8 };
 
 typedef struct q4_state {

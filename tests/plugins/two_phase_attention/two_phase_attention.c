@@ -9,9 +9,6 @@
 
 #include "ordito_plugin.h"
 
-ORD_PLUGIN_EXPORT extern const ord_manifest ord_plugin_manifest;
-ORD_PLUGIN_EXPORT ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err);
-
 enum { KEYS_PER_SPLIT = 16, PHASE_SPLITS = 0, PHASE_COMBINE = 1, Q = 0, K = 1, V = 2 };
 
 typedef struct split_state {
