@@ -161,8 +161,8 @@ static void a_part_of_a_joined_value_is_still_made(void **state) {
   open_kernels(&stage, kernel, 1);
   graph_values it = begin();
   const ord_attr axis = {.name = "axis", .kind = ORD_ATTR_INT, .count = 1};
-  const uint32_t joined = add_node(
-      it.graph, (node_text){"concat", "joined", .in = {it.h}, .in_count = 1, .attr = {axis}, .attr_count = 1});
+  const uint32_t joined =
+      add_node(it.graph, (node_text){"concat", "joined", .in = {it.h}, .in_count = 1, .attr = {axis}, .attr_count = 1});
   add_output(it.graph, "joined", joined);
   add_output(it.graph, "y", add_unary(it.graph, "relu", "y", it.h));
   ord_graph *graph = run_pass(&stage, "make_views", bind(it.graph, -1));
