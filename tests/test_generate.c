@@ -79,6 +79,22 @@ static void narrow_sampling_is_greedy(void **state) {
   close_stage(&s);
 }
 
+/* At a huge temperature every token is as likely as any, so that a token tells its draw. */
+static void every_token_has_its_own_draw(void **state) {
+  (void)state;
+  collected out = {0};
+  stage s = open_nano(1, &GENERATES);
+  ord_generate_options options = ORD_GENERATE_INIT;
+  options.max_tokens = 30;
+  options.temperature = 1e6f;
+  options.seed = 5;
+  generate(s.session, "", &options, &out);
+  uint32_t repeated = 0;
+  for (uint32_t i = 1; i < out.count; i++) repeated += out.id[i] == out.id[i - 1];
+  assert_in_range(repeated, 0, 3);
+  close_stage(&s);
+}
+
 static void eager_and_replayed_generations_agree(void **state) {
   (void)state;
   collected replayed = {0}, eager = {0};
@@ -265,6 +281,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_same_seed_gives_the_same_tokens),
       cmocka_unit_test(narrow_sampling_is_greedy),
+      cmocka_unit_test(every_token_has_its_own_draw),
       cmocka_unit_test(eager_and_replayed_generations_agree),
       cmocka_unit_test(the_caller_and_the_limit_end_it),
       cmocka_unit_test(an_empty_prompt_starts_from_the_start_token),

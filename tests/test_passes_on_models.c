@@ -30,6 +30,9 @@ static void a_layer_of_andrea_12m_moves_no_bytes(void **state) {
   const char *const output[] = {"next"};
   const ord_session_options options = {.struct_size = sizeof options, .output = output, .output_count = 1};
   MUST(ord_session_create_dry(s.model, &options, &s.session, &err));
+  assert_int_equal(s.session->lane_count, 2);
+  assert_int_equal(s.session->lane[0].plan->input[0].dim[1], 1024);
+  assert_int_equal(s.session->lane[1].plan->input[0].dim[1], 1); /* made for a single new token */
   for (uint32_t i = 0; i < s.session->lane_count; i++) {
     const ord_plan *plan = s.session->lane[i].plan;
     const ord_step *q = find_step(plan, "layer.3.self_attention.q");
