@@ -71,6 +71,10 @@ int cli_fail(const ord_error *err);
 int cli_open_context(const cli_request *request, ord_context **out);
 int cli_load_model(const cli_request *request, ord_context *context, ord_model **out);
 int cli_open_weights(const cli_request *request, ord_model *model);
+/* The type that an option names, of those that it may name ("f32|bf16"); a message and false for another. A word that
+ * is NULL leaves *out alone. */
+bool cli_read_type(const char *option, const char *word, const char *wanted, uint32_t *out);
+/* For a request whose words were checked by cli_open_model. */
 void cli_session_options(const cli_request *request, ord_session_options *out);
 /* What a verb works on; free with cli_close in any case. */
 typedef struct cli_stage {

@@ -51,6 +51,7 @@ int cli_open_context(const cli_request *request, ord_context **out) {
   ord_error err = ORD_ERROR_INIT;
   const ord_context_options options = {.struct_size = sizeof options,
                                        .threads = (int)request->threads,
+                                       .cpu = request->cpu,
                                        .plugin = request->plugins.item,
                                        .plugin_count = request->plugins.count,
                                        .log = print_log};
@@ -111,14 +112,39 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
   return opened ? CLI_OK : cli_fail(&err);
 }
 
+bool cli_read_type(const char *option, const char *word, const char *wanted, uint32_t *out) {
+  static const struct {
+    const char *word;
+    uint32_t type;
+  } types[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}, {"int8", ORD_I8}};
+  if (!word) return true;
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (strcmp(types[i].word, word) == 0 && strstr(wanted, word)) {
+      *out = types[i].type;
+      return true;
+    }
+  fprintf(stderr, "ordito: %s: found '%s'; wanted %s\n", option, word, wanted);
+  return false;
+}
+
+static bool read_types(const cli_request *request, uint32_t *out_compute, uint32_t *out_kv_cache) {
+  *out_compute = *out_kv_cache = 0;
+  return cli_read_type("--compute", request->compute, "f32|bf16|int8", out_compute) &&
+         cli_read_type("--kv-cache", request->kv_cache, "f32|bf16", out_kv_cache);
+}
+
 void cli_session_options(const cli_request *request, ord_session_options *out) {
+  uint32_t compute, kv_cache;
+  (void)read_types(request, &compute, &kv_cache);
   *out = (ord_session_options){.struct_size = sizeof *out,
                                .pin = request->kernels.item,
                                .pin_count = request->kernels.count,
                                .disabled_pass = request->disabled_passes.item,
                                .disabled_pass_count = request->disabled_passes.count,
                                .eager = request->eager,
-                               .deny_fallback = request->fallback && strcmp(request->fallback, "deny") == 0};
+                               .deny_fallback = request->fallback && strcmp(request->fallback, "deny") == 0,
+                               .compute = compute,
+                               .kv_cache = kv_cache};
 }
 
 static int check_fallback(const cli_request *request) {
@@ -130,6 +156,8 @@ static int check_fallback(const cli_request *request) {
 
 int cli_open_model(const cli_request *request, cli_stage *out) {
   *out = (cli_stage){0};
+  uint32_t compute, kv_cache;
+  if (!read_types(request, &compute, &kv_cache)) return CLI_USAGE;
   int code = check_fallback(request);
   if (code == CLI_OK) code = cli_open_context(request, &out->context);
   if (code == CLI_OK) code = cli_load_model(request, out->context, &out->model);

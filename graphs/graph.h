@@ -47,6 +47,7 @@ typedef struct ord_graph_cache {
   ord_size length;
   ord_size batch;
   int64_t kv_heads, k_dim, v_dim;
+  ord_dtype dtype; /* f32 as built; the session may choose another */
 } ord_graph_cache;
 
 typedef enum { ORD_VALUE_INPUT, ORD_VALUE_WEIGHT, ORD_VALUE_RESULT } ord_value_kind;

@@ -64,6 +64,7 @@ typedef struct ord_context_options {
   const char *const *plugin; /* files to load, in order */
   uint32_t plugin_count;
   bool no_default_plugins; /* do not look into the folders */
+  const char *cpu;         /* which instructions kernels may use: "baseline", "avx2", "avx512"; NULL or "native": all */
   ord_log_fn log;          /* may be NULL */
   void *log_context;
 } ord_context_options;
@@ -146,6 +147,8 @@ typedef struct ord_session_options {
   bool deny_fallback; /* a node that only the reference serves is an error */
   bool generates;     /* sample is appended to the logits; needed by ord_session_generate */
   bool poison;        /* overwrite outputs before each run, to find readers of old ones */
+  uint32_t compute;   /* the type in which matmuls make products: ORD_F32, ORD_BF16, ORD_I8; 0: f32 */
+  uint32_t kv_cache;  /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
 } ord_session_options;
 
 /* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis), packs the

@@ -128,7 +128,7 @@ static uint32_t make_cache(ord_builder *builder, const char *name, const ord_fam
   if (!family->is_known || !ord_cache_resolve(&builder->teller, &scope, family, &length)) return ORD_NONE;
   const int64_t context_length = builder->description->context;
   if (context_length && length > context_length) length = context_length;
-  ord_graph_cache cache = {.name = ord_arena_text(&graph->arena, name)};
+  ord_graph_cache cache = {.name = ord_arena_text(&graph->arena, name), .dtype = ORD_F32};
   if (!cache.name || ord_size_constant(&graph->arena, length, &cache.length) != ORD_SIZE_OK ||
       !ord_arena_grow(&graph->arena, &graph->cache, &builder->cache_capacity, graph->cache_count + 1, sizeof cache)) {
     (void)ord_builder_fail_memory(builder);

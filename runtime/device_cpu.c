@@ -62,7 +62,31 @@ static const ord_device_table table = {.name = "cpu",
                                        .capture_bytes = ord_capture_bytes,
                                        .destroy = destroy};
 
-bool ord_device_cpu_create(int threads, ord_device **out, bool *out_oversubscribed, ord_error *err) {
+/* What each level allows; a machine must have all of `needed` for it. */
+static const struct {
+  const char *name;
+  uint64_t needed, allowed;
+} level[] = {{"baseline", 0, 0},
+             {"avx2", ORD_CPU_AVX2, ORD_CPU_AVX2},
+             {"avx512", ORD_CPU_AVX2 | ORD_CPU_AVX512, ORD_CPU_AVX2 | ORD_CPU_AVX512},
+             {"native", 0, UINT64_MAX}};
+
+bool ord_cpu_features(const char *name, uint64_t *out, ord_error *err) {
+  const uint64_t found = detect_features();
+  size_t i = 0;
+  if (!name) name = "native";
+  while (i < sizeof level / sizeof *level && strcmp(level[i].name, name) != 0) i++;
+  if (i == sizeof level / sizeof *level)
+    return ord_fail(err, ORD_INVALID, "cpu: found '%s'; wanted baseline, avx2, avx512 or native", name);
+  if ((found & level[i].needed) != level[i].needed)
+    return ord_fail(err, ORD_UNSUPPORTED, "cpu: this machine's CPU lacks what '%s' allows; wanted a lower level", name);
+  *out = found & level[i].allowed;
+  return true;
+}
+
+bool ord_device_cpu_create(int threads, const char *cpu, ord_device **out, bool *out_oversubscribed, ord_error *err) {
+  uint64_t features;
+  if (!ord_cpu_features(cpu, &features, err)) return false;
   ord_device *device = calloc(1, sizeof *device);
   if (!device) return ord_fail_memory(err, "opening the CPU");
   device->table = &table;
@@ -74,7 +98,7 @@ bool ord_device_cpu_create(int threads, ord_device **out, bool *out_oversubscrib
   device->info = (ord_device_info){.struct_size = sizeof device->info,
                                    .kind = ORD_DEVICE_CPU,
                                    .cores = ord_pool_cores(),
-                                   .features = detect_features(),
+                                   .features = features,
                                    .l1_bytes = (uint64_t)48 << 10,
                                    .l2_bytes = (uint64_t)1 << 20,
                                    .l3_bytes = (uint64_t)16 << 20,

@@ -66,7 +66,7 @@ bool ord_context_create(const ord_context_options *options, ord_context **out, o
   context->log = options->log;
   context->log_context = options->log_context;
   bool oversubscribed = false;
-  if (!ord_device_cpu_create(options->threads, &context->device, &oversubscribed, err)) goto fail;
+  if (!ord_device_cpu_create(options->threads, options->cpu, &context->device, &oversubscribed, err)) goto fail;
   if (!load_plugins(context, options, err)) goto fail;
   if (oversubscribed && context->log) {
     char text[128];

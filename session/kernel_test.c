@@ -144,7 +144,7 @@ bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, c
                       .text = &text,
                       .row_fn = options->row_fn,
                       .row_context = options->row_context};
-  bool done = ord_device_cpu_create(1, &device, NULL, err) && ord_registry_create(NULL, NULL, &registry, err) &&
+  bool done = ord_device_cpu_create(1, NULL, &device, NULL, err) && ord_registry_create(NULL, NULL, &registry, err) &&
               ord_registry_load(registry, file, err);
   if (done) {
     test.registry = registry;

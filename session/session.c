@@ -20,7 +20,7 @@ static bool parse_pins(ord_session *session, const ord_session_options *options,
                                    .device = &context->device->info,
                                    .pin = pin,
                                    .pin_count = options->pin_count,
-                                   .compute = ORD_F32,
+                                   .compute = options->compute ? options->compute : ORD_F32,
                                    .deny_fallback = options->deny_fallback};
   return true;
 }
@@ -65,6 +65,16 @@ static void find_axes(ord_session *session) {
   if (session->has_tokens && ord_size_is_run_dim(session->new_tokens, &token_dim)) session->token_dim = token_dim;
 }
 
+/* The types that the caller asks for, where he asks. */
+static bool check_types(const ord_session_options *options, ord_error *err) {
+  const uint32_t compute = options->compute, kv_cache = options->kv_cache;
+  if (compute && compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
+    return ord_fail(err, ORD_INVALID, "compute: found %s; wanted f32, bf16 or int8", ord_dtype_name((ord_dtype)compute));
+  if (kv_cache && kv_cache != ORD_F32 && kv_cache != ORD_BF16)
+    return ord_fail(err, ORD_INVALID, "kv_cache: found %s; wanted f32 or bf16", ord_dtype_name((ord_dtype)kv_cache));
+  return true;
+}
+
 /* Pins, chooser, graph and axes: what dry plans and real ones need alike. */
 static bool begin(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
   *out = NULL;
@@ -74,10 +84,12 @@ static bool begin(ord_model *model, const ord_session_options *options, ord_sess
   atomic_init(&session->cancel, false);
   session->is_eager = options->eager;
   session->poisons = options->poison;
-  if (!parse_pins(session, options, err) || !make_graph(session, options, err)) {
+  if (!check_types(options, err) || !parse_pins(session, options, err) || !make_graph(session, options, err)) {
     ord_session_destroy(session);
     return false;
   }
+  for (uint32_t i = 0; options->kv_cache && i < session->graph->cache_count; i++)
+    session->graph->cache[i].dtype = (ord_dtype)options->kv_cache;
   find_axes(session);
   *out = session;
   return true;
@@ -94,7 +106,7 @@ static bool cache_part_bytes(const ord_graph_cache *cache, const int64_t *maximu
                              ord_error *err) {
   int64_t dim[4] = {0, cache->kv_heads, 0, part == 0 ? cache->k_dim : cache->v_dim};
   return (ord_size_evaluate(cache->batch, maximum, &dim[0]) && ord_size_evaluate(cache->length, maximum, &dim[2]) &&
-          ord_tensor_bytes(ORD_F32, 4, dim, out)) ||
+          ord_tensor_bytes(cache->dtype, 4, dim, out)) ||
          ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
 }
 

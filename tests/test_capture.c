@@ -96,7 +96,7 @@ static int set_up(void **state) {
   fixture *f = calloc(1, sizeof *f);
   *state = f;
   f->err = (ord_error)ORD_ERROR_INIT;
-  assert_true(ord_device_cpu_create(THREADS, &f->device, NULL, &f->err));
+  assert_true(ord_device_cpu_create(THREADS, NULL, &f->device, NULL, &f->err));
   f->weight = 3;
   f->weights[0] = &f->weight;
   f->past[0] = 5;

@@ -19,7 +19,7 @@ static void test_thread_counts(void **state) {
     ord_device *device = NULL;
     ord_error err = ORD_ERROR_INIT;
     bool is_oversubscribed;
-    assert_int_equal(ord_device_cpu_create(row[i].threads, &device, &is_oversubscribed, &err), row[i].is_made);
+    assert_int_equal(ord_device_cpu_create(row[i].threads, NULL, &device, &is_oversubscribed, &err), row[i].is_made);
     if (row[i].is_made) {
       if (row[i].threads) assert_int_equal(ord_pool_threads(device->pool), row[i].threads);
       device->table->destroy(device);
@@ -33,7 +33,7 @@ static void test_what_the_device_says_of_itself(void **state) {
   (void)state;
   ord_device *device;
   ord_error err = ORD_ERROR_INIT;
-  assert_true(ord_device_cpu_create(1, &device, NULL, &err));
+  assert_true(ord_device_cpu_create(1, NULL, &device, NULL, &err));
   assert_string_equal(device->table->name, "cpu");
   assert_string_equal(device->info.name, "cpu");
   assert_int_equal(device->info.struct_size, sizeof device->info);
@@ -53,7 +53,7 @@ static void test_memory(void **state) {
   (void)state;
   ord_device *device;
   ord_error err = ORD_ERROR_INIT;
-  assert_true(ord_device_cpu_create(1, &device, NULL, &err));
+  assert_true(ord_device_cpu_create(1, NULL, &device, NULL, &err));
   static const size_t bytes[] = {0, 1, 100, 1 << 20};
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
     unsigned char *memory = device->table->allocate(device, bytes[i], true);
