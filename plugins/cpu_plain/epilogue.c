@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What matmul does to a row before it leaves it: bias, residual, gate and pointwise ops. Norms need the whole row,
- * which no chunk has, and are left to their own kernels.
+ * Bias, residual, gate and pointwise ops on tiles of a matmul's result.
  */
-#include "matmul.h"
+#include "epilogue.h"
 
 enum { ITEM_ADD, ITEM_MULTIPLY };
 
@@ -34,24 +33,28 @@ static bool accepts_operand(const ord_node *node, uint32_t which, int64_t width)
 uint32_t epilogue_accept(const ord_node *node, ord_answer *answer) {
   const ord_operand *out = &node->operand[ord_node_output(node, 0)];
   const int64_t width = out->dim[out->rank - 1];
-  for (uint32_t i = 0; i < node->epilogue_count; i++) {
-    const ord_epilogue *item = &node->epilogue[i];
+  uint32_t served = 0;
+  for (; served < node->epilogue_count && served + 1 < EPILOGUE_MAX; served++) {
+    const ord_epilogue *item = &node->epilogue[served];
     const bool is_binary = find_binary(item->op) >= 0;
-    if (!is_binary && !plain_pointwise_find(item->op)) return i;
-    if (is_binary && !accepts_operand(node, item->operand[0], width)) return i;
-    if (item->output != ORD_NONE && !accepts_operand(node, item->output, width)) return i;
+    if (!is_binary && !plain_pointwise_find(item->op)) break;
+    if (is_binary && !accepts_operand(node, item->operand[0], width)) break;
+    if (item->output != ORD_NONE && !accepts_operand(node, item->output, width)) break;
     if (is_binary) plain_want_dense(node, item->operand[0], answer);
   }
-  return node->epilogue_count;
+  return served;
 }
 
-void epilogue_resolve(const ord_node *node, uint32_t count, epilogue_item *item) {
-  for (uint32_t i = 0; i < count; i++) {
+void epilogue_resolve(const ord_node *node, const ord_answer *answer, epilogue_list *out) {
+  const uint32_t bias = ord_node_find(node, "bias");
+  *out = (epilogue_list){0};
+  if (bias != ORD_NONE) out->item[out->count++] = (epilogue_item){.operand = bias, .output = ORD_NONE};
+  for (uint32_t i = 0; i < answer->epilogue_served; i++) {
     const ord_epilogue *from = &node->epilogue[i];
-    item[i] = (epilogue_item){.pointwise = plain_pointwise_find(from->op),
-                              .multiplies = find_binary(from->op) == ITEM_MULTIPLY,
-                              .operand = from->operand[0],
-                              .output = from->output};
+    out->item[out->count++] = (epilogue_item){.pointwise = plain_pointwise_find(from->op),
+                                              .multiplies = find_binary(from->op) == ITEM_MULTIPLY,
+                                              .operand = from->operand[0],
+                                              .output = from->output};
   }
 }
 
@@ -62,31 +65,66 @@ static plain_view row_view(plain_view view, const plain_view *out) {
   return rows;
 }
 
-epilogue_step epilogue_begin(const plain_state *state, const ord_exec *exec, epilogue_item item,
-                             const plain_view *out) {
-  epilogue_step step = {.item = item};
-  if (!item.pointwise) step.operand = row_view(plain_view_of(state, exec, item.operand), out);
-  if (item.output != ORD_NONE) step.output = row_view(plain_view_of(state, exec, item.output), out);
-  return step;
-}
-
-static void add_row(float *restrict value, const float *restrict operand, int64_t count) {
-  for (int64_t i = 0; i < count; i++) value[i] += operand[i];
-}
-
-static void multiply_row(float *restrict value, const float *restrict operand, int64_t count) {
-  for (int64_t i = 0; i < count; i++) value[i] *= operand[i];
-}
-
-void epilogue_apply(const epilogue_step *step, int64_t row, plain_range range, float *value) {
-  const int64_t count = range.end - range.first;
-  if (step->item.pointwise) {
-    step->item.pointwise(value, count);
-  } else {
-    const float *operand = (const float *)(step->operand.data + plain_view_offset(&step->operand, row)) + range.first;
-    (step->item.multiplies ? multiply_row : add_row)(value, operand, count);
+void epilogue_begin(const epilogue_list *list, const plain_state *state, const ord_exec *exec, epilogue_run *run) {
+  const plain_view out = plain_view_output(state, exec, 0);
+  run->count = list->count;
+  for (uint32_t i = 0; i < list->count; i++) {
+    const epilogue_item *item = &list->item[i];
+    epilogue_step *step = &run->step[i];
+    step->pointwise = item->pointwise;
+    step->multiplies = item->multiplies;
+    if (!item->pointwise) step->operand = row_view(plain_view_of(state, exec, item->operand), &out);
+    step->output.data = NULL;
+    if (item->output != ORD_NONE) step->output = row_view(plain_view_of(state, exec, item->output), &out);
   }
-  if (step->item.output == ORD_NONE) return;
-  float *output = (float *)(step->output.data + plain_view_offset(&step->output, row)) + range.first;
-  memcpy(output, value, (size_t)count * sizeof *value);
+}
+
+/* ---- on a tile ---- */
+
+enum { WIDTH = 32 }; /* of most tiles: a loop of known length has neither prologue nor tail */
+
+static inline __attribute__((always_inline)) void combine(float *restrict value, const float *restrict operand,
+                                                          int64_t count, bool multiplies) {
+  for (int64_t i = 0; i < count; i++) value[i] = multiplies ? value[i] * operand[i] : value[i] + operand[i];
+}
+
+static inline __attribute__((always_inline)) void combine_rows(const plain_view *view, int64_t row, int64_t row_count,
+                                                               plain_range column, float *value, int64_t stride,
+                                                               bool multiplies) {
+  for (int64_t r = 0; r < row_count; r++) {
+    const float *operand = (const float *)(view->data + plain_view_offset(view, row + r)) + column.first;
+    const int64_t count = column.end - column.first;
+    combine(value + r * stride, operand, count == WIDTH ? WIDTH : count, multiplies);
+  }
+}
+
+static void store_rows(const plain_view *view, int64_t row, int64_t row_count, plain_range column, const float *value,
+                       int64_t stride) {
+  for (int64_t r = 0; r < row_count; r++) {
+    float *into = (float *)(view->data + plain_view_offset(view, row + r)) + column.first;
+    memcpy(into, value + r * stride, (size_t)(column.end - column.first) * sizeof *value);
+  }
+}
+
+static void apply_pointwise(plain_pointwise_fn pointwise, int64_t row_count, int64_t width, float *value,
+                            int64_t stride) {
+  if (stride == width) {
+    pointwise(value, value, row_count * width);
+  } else {
+    for (int64_t r = 0; r < row_count; r++) pointwise(value + r * stride, value + r * stride, width);
+  }
+}
+
+void epilogue_apply(const epilogue_run *run, int64_t row, int64_t row_count, plain_range column, float *value,
+                    int64_t stride) {
+  for (uint32_t i = 0; i < run->count; i++) {
+    const epilogue_step *step = &run->step[i];
+    if (step->pointwise)
+      apply_pointwise(step->pointwise, row_count, column.end - column.first, value, stride);
+    else if (step->multiplies)
+      combine_rows(&step->operand, row, row_count, column, value, stride, true);
+    else
+      combine_rows(&step->operand, row, row_count, column, value, stride, false);
+    if (step->output.data) store_rows(&step->output, row, row_count, column, value, stride);
+  }
 }

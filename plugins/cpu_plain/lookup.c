@@ -7,8 +7,10 @@
 typedef struct lookup_state {
   plain_state base;
   uint32_t in; /* what the row is added to, or ORD_NONE */
-  uint32_t ids;
+  uint32_t ids, table, scale, out;
   int64_t offset;
+  plain_read_fn read, read_f32;
+  plain_write_fn write;
 } lookup_state;
 
 static ord_status lookup_query(const ord_node *node, uint32_t in, const char *ids, ord_answer *answer) {
@@ -21,7 +23,7 @@ static ord_status lookup_query(const ord_node *node, uint32_t in, const char *id
   const ord_operand *out = &node->operand[ord_node_output(node, 0)];
   const uint64_t row_bytes = (uint64_t)plain_multiply(out->dim[out->rank - 1], sizeof(float));
   answer->worker_bytes = in == ORD_NONE ? row_bytes : 2 * row_bytes;
-  return plain_check(node, rules, plain_chunks(plain_count(out)), answer);
+  return plain_check(PLAIN_HERE, node, rules, plain_chunks(PLAIN_HERE, plain_count(out)), answer);
 }
 
 static ord_status embedding_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
@@ -43,7 +45,13 @@ static ord_status lookup_prepare(const ord_kernel *kernel, const ord_node *node,
   const uint32_t positions = ord_node_find(node, "positions");
   made->in = positions == ORD_NONE ? ORD_NONE : ord_node_find(node, "in");
   made->ids = positions == ORD_NONE ? ord_node_find(node, "in") : positions;
+  made->table = ord_node_find(node, "weight");
+  made->scale = ord_node_find(node, "weight_scale");
+  made->out = ord_node_output(node, 0);
   made->offset = plain_int(node, "offset", 0);
+  made->read = plain_reader(node->operand[made->table].dtype);
+  made->read_f32 = plain_reader(ORD_F32);
+  made->write = plain_writer(ORD_F32);
   *state = made;
   return ORD_OK;
 }
@@ -56,8 +64,7 @@ static void read_table(const lookup_state *state, const plain_view *table, const
     memset(into, 0, (size_t)width * sizeof *into);
     return;
   }
-  const ord_operand *operand = &state->base.node->operand[ord_node_find(state->base.node, "weight")];
-  plain_reader(operand->dtype)(into, table->data + row * table->stride[0], table->stride[1], width);
+  state->read(into, table->data + row * table->stride[0], table->stride[1], width);
   if (scale)
     for (int64_t i = 0; i < width; i++) into[i] *= scale[row];
 }
@@ -65,43 +72,30 @@ static void read_table(const lookup_state *state, const plain_view *table, const
 static ord_status lookup_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;
   const lookup_state *made = state;
-  const plain_view out = plain_view_output(&made->base, exec, 0), ids = plain_view_of(&made->base, exec, made->ids);
-  const plain_view table = plain_view_slot(&made->base, exec, "weight");
+  const plain_view out = plain_view_of(&made->base, exec, made->out), ids = plain_view_of(&made->base, exec, made->ids);
+  const plain_view table = plain_view_of(&made->base, exec, made->table);
   const plain_view in = plain_view_of(&made->base, exec, made->in);
-  const float *scale = (const float *)plain_view_slot(&made->base, exec, "weight_scale").data;
+  const float *scale = made->scale == ORD_NONE ? NULL : exec->operand[made->scale];
   const plain_view out_rows = plain_view_leading(out, out.rank - 1), in_rows = plain_view_leading(in, out.rank - 1);
-  const int64_t width = table.dim[1];
-  float *row = exec->worker, *found = in.data ? row + width : row;
+  const int64_t width = table.dim[1], out_stride = out.stride[out.rank - 1];
+  const bool in_place = !in.data && out_stride == (int64_t)sizeof(float);
   const plain_range range = plain_chunk_range(exec, plain_view_count(&ids));
   for (int64_t i = range.first; i < range.end; i++) {
     int32_t id;
     memcpy(&id, ids.data + plain_view_offset(&ids, i), sizeof id);
+    char *into = out.data + plain_view_offset(&out_rows, i);
+    float *found = in_place ? (float *)into : exec->worker, *row = found;
     read_table(made, &table, scale, id + made->offset, found);
     if (in.data) {
-      plain_reader(ORD_F32)(row, in.data + plain_view_offset(&in_rows, i), in.stride[in.rank - 1], width);
+      row = found + width;
+      made->read_f32(row, in.data + plain_view_offset(&in_rows, i), in.stride[in.rank - 1], width);
       for (int64_t d = 0; d < width; d++) row[d] += found[d];
     }
-    plain_writer(ORD_F32)(out.data + plain_view_offset(&out_rows, i), out.stride[out.rank - 1], row, width);
+    if (!in_place) made->write(into, out_stride, row, width);
   }
   return ORD_OK;
 }
 
-const ord_kernel plain_embedding = {
-    .struct_size = sizeof plain_embedding,
-    .name = "embedding_plain",
-    .op = "embedding",
-    .query = embedding_query,
-    .prepare = lookup_prepare,
-    .launch = lookup_launch,
-    .retire = plain_retire,
-};
+PLAIN_KERNEL(embedding, .query = embedding_query, .prepare = lookup_prepare, .launch = lookup_launch);
 
-const ord_kernel plain_position = {
-    .struct_size = sizeof plain_position,
-    .name = "position_plain",
-    .op = "position",
-    .query = position_query,
-    .prepare = lookup_prepare,
-    .launch = lookup_launch,
-    .retire = plain_retire,
-};
+PLAIN_KERNEL(position, .query = position_query, .prepare = lookup_prepare, .launch = lookup_launch);

@@ -21,8 +21,7 @@ typedef struct matmul_grid {
 typedef struct matmul_state {
   plain_state base;
   matmul_grid grid;
-  uint32_t item_count;
-  epilogue_item item[];
+  epilogue_list epilogue;
 } matmul_state;
 
 static matmul_grid cut(const ord_node *node) {
@@ -36,7 +35,8 @@ static matmul_grid cut(const ord_node *node) {
     *count = plain_multiply(*count, out->dim[axis]);
   }
   const int64_t blocks = rows / UNIT_ROWS + (rows % UNIT_ROWS > 0);
-  const int64_t chunks = plain_chunks(plain_multiply(plain_multiply(batches, rows), plain_multiply(columns, depth)));
+  const int64_t chunks =
+      plain_chunks(PLAIN_HERE, plain_multiply(plain_multiply(batches, rows), plain_multiply(columns, depth)));
   const int64_t others = plain_multiply(batches, blocks) > 0 ? plain_multiply(batches, blocks) : 1;
   const int64_t groups = chunks / others + 1, panels = panel_count(columns);
   return (matmul_grid){batches, blocks, groups < panels ? groups : panels > 0 ? panels : 1};
@@ -59,7 +59,7 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
   const matmul_grid grid = cut(node);
   const int64_t units = plain_multiply(plain_multiply(grid.batches, grid.blocks), grid.groups);
   const ord_status status =
-      plain_check(node, rules, units < UNITS_PER_CHUNK_LIMIT ? units : UNITS_PER_CHUNK_LIMIT, answer);
+      plain_check(PLAIN_HERE, node, rules, units < UNITS_PER_CHUNK_LIMIT ? units : UNITS_PER_CHUNK_LIMIT, answer);
   if (status != ORD_OK) return status;
   const ord_operand *in = &node->operand[ord_node_find(node, "in")];
   const int64_t panel_bytes = plain_multiply(in->dim[in->rank - 1], PANEL_WIDTH * sizeof(float));
@@ -103,13 +103,10 @@ static ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, co
 static ord_status matmul_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
                                  const ord_host *host, void **state, ord_plugin_error *err) {
   (void)kernel;
-  const uint32_t count =
-      answer->epilogue_served < node->epilogue_count ? answer->epilogue_served : node->epilogue_count;
-  matmul_state *made = plain_state_create(node, answer, host, sizeof *made + count * sizeof *made->item, err);
+  matmul_state *made = plain_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
   made->grid = cut(node);
-  made->item_count = count;
-  epilogue_resolve(node, count, made->item);
+  epilogue_resolve(node, answer, &made->epilogue);
   *state = made;
   return ORD_OK;
 }
@@ -120,16 +117,16 @@ static ord_status matmul_prepare(const ord_kernel *kernel, const ord_node *node,
 typedef struct matmul_run {
   const matmul_state *state;
   const ord_exec *exec;
-  const float *weight, *bias, *scale; // panels; [n]; [n]
-  plain_view out, in_rows, out_rows, by, by_batches;
+  const float *weight, *scale; // panels; [n]
+  plain_view in_rows, out_rows, by, by_batches;
   int64_t batches, rows, columns, depth; /* rows: of a batch */
+  epilogue_run epilogue;
 } matmul_run;
 
 static matmul_run begin(const matmul_state *state, const ord_exec *exec) {
   const plain_view in = plain_view_slot(&state->base, exec, "in"), out = plain_view_output(&state->base, exec, 0);
-  matmul_run run = {.state = state, .exec = exec, .out = out};
+  matmul_run run = {.state = state, .exec = exec};
   run.weight = (const float *)plain_view_slot(&state->base, exec, "weight").data;
-  run.bias = (const float *)plain_view_slot(&state->base, exec, "bias").data;
   run.scale = (const float *)plain_view_slot(&state->base, exec, "weight_scale").data;
   run.by = plain_view_slot(&state->base, exec, "by");
   run.columns = out.dim[out.rank - 1];
@@ -147,6 +144,7 @@ static matmul_run begin(const matmul_state *state, const ord_exec *exec) {
   }
   plain_view_merge(&run.in_rows, 1);
   plain_view_merge(&run.out_rows, 1);
+  epilogue_begin(&state->epilogue, &state->base, exec, &run.epilogue);
   return run;
 }
 
@@ -169,12 +167,7 @@ static void finish_rows(const matmul_run *run, int64_t first, float *const *y, i
   for (int64_t row = 0; row < row_count; row++) {
     if (run->scale)
       for (int64_t i = range.first; i < range.end; i++) y[row][i] *= run->scale[i];
-    if (run->bias)
-      for (int64_t i = range.first; i < range.end; i++) y[row][i] += run->bias[i];
-  }
-  for (uint32_t i = 0; i < run->state->item_count; i++) {
-    const epilogue_step step = epilogue_begin(&run->state->base, run->exec, run->state->item[i], &run->out);
-    for (int64_t row = 0; row < row_count; row++) epilogue_apply(&step, first + row, range, y[row] + range.first);
+    epilogue_apply(&run->epilogue, first + row, 1, range, y[row] + range.first, 0);
   }
 }
 
@@ -228,13 +221,4 @@ static ord_status matmul_launch(void *state, const ord_exec *exec, ord_plugin_er
   return ORD_OK;
 }
 
-const ord_kernel plain_matmul = {
-    .struct_size = sizeof plain_matmul,
-    .name = "matmul_plain",
-    .op = "matmul",
-    .query = matmul_query,
-    .pack = matmul_pack,
-    .prepare = matmul_prepare,
-    .launch = matmul_launch,
-    .retire = plain_retire,
-};
+PLAIN_KERNEL(matmul, .query = matmul_query, .pack = matmul_pack, .prepare = matmul_prepare, .launch = matmul_launch);

@@ -7,7 +7,21 @@
 
 #include "plain.h"
 
-enum { OP_VERSION = 1, CHUNKS_MAX = 64, WORK_PER_CHUNK = 16384 };
+enum { OP_VERSION = 1, CHUNKS_MAX = 64 };
+
+/* Names the layout "dense f32": other kernels that want it may use the same number. */
+#define KEY_DENSE_F32 UINT64_C(0x6f7264f32d000001)
+
+static const struct {
+  const char *name, *instructions;
+  uint64_t features;      /* of the device: bits that the instructions need */
+  int64_t work_per_chunk; /* a microsecond or two */
+} levels[] = {
+    [PLAIN_LEVEL_plain] = {"plain", "", 0, 16384},
+    [PLAIN_LEVEL_baseline] = {"baseline", "", 0, 16384},
+    [PLAIN_LEVEL_avx2] = {"avx2", "AVX2", ORD_CPU_AVX2, 65536},
+    [PLAIN_LEVEL_avx512] = {"avx512", "AVX-512", ORD_CPU_AVX2 | ORD_CPU_AVX512, 65536},
+};
 
 const char *plain_type_name(uint16_t type) {
   static const char *const names[] = {[ORD_F32] = "f32", [ORD_F16] = "f16", [ORD_BF16] = "bf16", [ORD_I8] = "i8",
@@ -62,9 +76,27 @@ static ord_status check_operand(const ord_operand *operand, const plain_rule *ru
   return ORD_OK;
 }
 
-ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chunk_count, ord_answer *answer) {
+static bool is_dense(const ord_operand *operand) {
+  int64_t stride = sizeof(float);
+  for (uint32_t axis = operand->rank; axis-- > 0;) {
+    if (operand->dim[axis] > 1 && operand->stride[axis] != stride) return false;
+    stride *= operand->dim[axis];
+  }
+  return operand->dtype == ORD_F32;
+}
+
+void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer) {
+  const ord_operand *operand = &node->operand[which];
+  if (operand->role != ORD_WEIGHT || is_dense(operand)) return;
+  answer->pack[which] = (ord_pack){KEY_DENSE_F32, (uint64_t)plain_multiply(plain_count(operand), sizeof(float))};
+}
+
+ord_status plain_check(plain_level level, const ord_node *node, const plain_rule *rule, int64_t chunk_count,
+                       ord_answer *answer) {
   if (node->device->kind != ORD_DEVICE_CPU)
     return plain_refuse(answer, "the device is no CPU (kind %u); this plugin computes on a CPU", node->device->kind);
+  if (levels[level].features & ~node->device->features)
+    return plain_refuse(answer, "the CPU has no %s; this kernel is compiled for it", levels[level].instructions);
   if (node->op_version != OP_VERSION)
     return plain_refuse(answer, "%s is of version %u; wanted %d", node->op, node->op_version, OP_VERSION);
   for (uint32_t i = 0; i < node->operand_count; i++) {
@@ -79,7 +111,7 @@ ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chu
   answer->phase_count = 1;
   answer->chunk_limit[0] = (uint32_t)(chunk_count < 1 ? 1 : chunk_count);
   answer->epilogue_served = 0;
-  snprintf(answer->variant, sizeof answer->variant, "plain");
+  snprintf(answer->variant, sizeof answer->variant, "%s", levels[level].name);
   return ORD_OK;
 }
 
@@ -102,8 +134,8 @@ int64_t plain_count(const ord_operand *operand) {
   return count;
 }
 
-int64_t plain_chunks(int64_t work) {
-  const int64_t chunks = work / WORK_PER_CHUNK + 1;
+int64_t plain_chunks(plain_level level, int64_t work) {
+  const int64_t chunks = work / levels[level].work_per_chunk + 1;
   return chunks > CHUNKS_MAX ? CHUNKS_MAX : chunks;
 }
 

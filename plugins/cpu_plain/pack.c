@@ -4,24 +4,6 @@
  */
 #include "plain.h"
 
-/* Names the layout "dense f32": other kernels that want it may use the same number. */
-#define KEY_DENSE_F32 UINT64_C(0x6f7264f32d000001)
-
-static bool is_dense(const ord_operand *operand) {
-  int64_t stride = sizeof(float);
-  for (uint32_t axis = operand->rank; axis-- > 0;) {
-    if (operand->dim[axis] > 1 && operand->stride[axis] != stride) return false;
-    stride *= operand->dim[axis];
-  }
-  return operand->dtype == ORD_F32;
-}
-
-void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer) {
-  const ord_operand *operand = &node->operand[which];
-  if (operand->role != ORD_WEIGHT || is_dense(operand)) return;
-  answer->pack[which] = (ord_pack){KEY_DENSE_F32, (uint64_t)plain_multiply(plain_count(operand), sizeof(float))};
-}
-
 static void convert_run(const void *context, char *const *at, const int64_t *stride, int64_t count) {
   const ord_operand *operand = context;
   plain_reader(operand->dtype)((float *)at[0], at[1], stride[1], count);

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "ordito_plugin.h"
+#include "number.h"
 
 /* ---- query (node.c) ---- */
 
@@ -43,10 +43,14 @@ ord_status plain_refuse(ord_answer *answer, const char *format, ...) __attribute
 
 /* Checks device, op version and operands and asks for the packs that the rules want. On ORD_OK the answer stands for
  * one phase of `chunk_count` chunks without epilogue, re-entrant. */
-ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chunk_count, ord_answer *answer);
+ord_status plain_check(plain_level level, const ord_node *node, const plain_rule *rule, int64_t chunk_count,
+                       ord_answer *answer);
 
 /* A number of chunks for `work` elementary operations: so many that each is worth its dispatch, 64 at most. */
-int64_t plain_chunks(int64_t work);
+int64_t plain_chunks(plain_level level, int64_t work);
+
+/* Asks for operand `which` as dense f32 (pack.c) if it is a weight that is stored otherwise. */
+void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer);
 
 /* Elements of an operand at the plan's maximum; saturates. */
 int64_t plain_count(const ord_operand *operand);
@@ -111,36 +115,17 @@ void plain_view_merge(plain_view *view, uint32_t count);
 typedef void (*plain_run_fn)(const void *context, char *const *at, const int64_t *stride, int64_t count);
 void plain_walk(const plain_view *view, uint32_t count, plain_range range, plain_run_fn run, const void *context);
 
-/* ---- numbers (number.c) ---- */
-
-/* Reads `count` numbers that lie `stride` bytes apart. */
-typedef void (*plain_read_fn)(float *into, const char *from, int64_t stride, int64_t count);
-plain_read_fn plain_reader(uint16_t type); /* for PLAIN_NUMBERS; i8 without its scale */
-
-typedef void (*plain_write_fn)(char *into, int64_t stride, const float *from, int64_t count);
-plain_write_fn plain_writer(uint16_t type); /* for PLAIN_FLOATS; rounds to nearest even */
-
-/* A pointwise op over numbers that follow one another, in place; NULL for another op. */
-typedef void (*plain_pointwise_fn)(float *number, int64_t count);
-plain_pointwise_fn plain_pointwise_find(const char *op);
-
-/* number[i] becomes e^(number[i] - subtract). */
-void plain_exp_of_difference(float *number, int64_t count, float subtract);
-/* The sum in 8 lanes that are added up at the end: the order depends on `count` alone. */
-double plain_sum(const float *number, int64_t count);
-double plain_sum_of_squares(const float *number, int64_t count);
-
 /* ---- packed weights (pack.c) ---- */
+
+#define plain_pack PLAIN_NAME(plain_pack)
 
 /* pack for kernels whose weights are only ever packed to dense f32 (PLAIN_PACKED). */
 ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                       const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed);
-/* Asks for operand `which` as dense f32 if it is a weight that is stored otherwise. */
-void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer);
 
 /* ---- the kernels ---- */
 
-#define KERNEL(op) extern const ord_kernel plain_##op;
+#define KERNEL(op) extern const ord_kernel PLAIN_NAME(op);
 #include "kernels.def"
 
 #endif

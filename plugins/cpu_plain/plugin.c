@@ -17,7 +17,7 @@ const ord_manifest ord_plugin_manifest = {
 };
 
 static const ord_kernel *const kernels[] = {
-#define KERNEL(op) &plain_##op,
+#define KERNEL(op) &op##_plain,
 #include "kernels.def"
 };
 

@@ -15,7 +15,7 @@ static ord_status pool_query(const ord_kernel *kernel, const ord_node *node, ord
   static const plain_rule rules[] = {
       {"in", PLAIN_F32, 0}, {"lengths", PLAIN_I32, 0}, {"out", PLAIN_F32, 0}, {NULL, 0, 0}};
   (void)kernel;
-  return plain_check(node, rules, plain_chunks(plain_count(&node->operand[0])), answer);
+  return plain_check(PLAIN_HERE, node, rules, plain_chunks(PLAIN_HERE, plain_count(&node->operand[0])), answer);
 }
 
 static ord_status pool_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -74,12 +74,4 @@ static ord_status pool_launch(void *state, const ord_exec *exec, ord_plugin_erro
   return ORD_OK;
 }
 
-const ord_kernel plain_pool = {
-    .struct_size = sizeof plain_pool,
-    .name = "pool_plain",
-    .op = "pool",
-    .query = pool_query,
-    .prepare = pool_prepare,
-    .launch = pool_launch,
-    .retire = plain_retire,
-};
+PLAIN_KERNEL(pool, .query = pool_query, .prepare = pool_prepare, .launch = pool_launch);

@@ -1,66 +1,65 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ops that work on whole rows: layernorm and rmsnorm on the last axis, l2_normalize and softmax on any. A row is read
- * into the thread's own memory, worked on there and written, so any strides will do and in place is safe.
+ * Ops that work on whole rows: layernorm and rmsnorm on the last axis, l2_normalize and softmax on any. A row of f32
+ * whose numbers follow one another is worked on where it lies; others pass through the thread's own memory.
  */
 #include <math.h>
 
 #include "plain.h"
 
-typedef struct row_state row_state;
-typedef void (*row_fn)(const row_state *state, const ord_exec *exec, float *row, int64_t width);
-struct row_state {
+/* What a row needs besides its numbers. */
+typedef plain_norm row_context;
+/* `into` may be `from`. */
+typedef void (*row_fn)(const row_context *context, const float *from, float *into, int64_t width);
+
+typedef struct row_state {
   plain_state base;
+  uint32_t out, weight, bias; /* operands */
+  uint32_t axis;
   row_fn apply;
   double eps;
-  uint32_t axis;
-};
+  plain_read_fn read;
+  plain_write_fn write;
+} row_state;
 
 /* ---- what is done to a row ---- */
 
-/* row[i] = row[i] * factor * weight[i] + bias[i], where either may be absent. */
-static void scale_row(const row_state *state, const ord_exec *exec, float *row, int64_t width, float factor) {
-  const float *weight = (const float *)plain_view_slot(&state->base, exec, "weight").data;
-  const float *bias = (const float *)plain_view_slot(&state->base, exec, "bias").data;
-  for (int64_t i = 0; i < width; i++) row[i] *= factor;
-  if (weight)
-    for (int64_t i = 0; i < width; i++) row[i] *= weight[i];
-  if (bias)
-    for (int64_t i = 0; i < width; i++) row[i] += bias[i];
+static void rmsnorm_row(const row_context *context, const float *from, float *into, int64_t width) {
+  plain_norm_row(context, from, into, width);
 }
 
-static void rmsnorm_row(const row_state *state, const ord_exec *exec, float *row, int64_t width) {
-  const double square = plain_sum_of_squares(row, width) / (double)width;
-  scale_row(state, exec, row, width, (float)(1.0 / sqrt(square + state->eps)));
+static void layernorm_row(const row_context *context, const float *from, float *into, int64_t width) {
+  plain_norm norm = *context;
+  norm.is_centred = true;
+  plain_norm_row(&norm, from, into, width);
 }
 
-static void layernorm_row(const row_state *state, const ord_exec *exec, float *row, int64_t width) {
-  const float mean = (float)(plain_sum(row, width) / (double)width);
-  for (int64_t i = 0; i < width; i++) row[i] -= mean;
-  rmsnorm_row(state, exec, row, width);
+static void multiply_row(const float *from, float *into, int64_t width, float factor) {
+  _Pragma("GCC ivdep") for (int64_t i = 0; i < width; i++) into[i] = from[i] * factor;
 }
 
-static void l2_normalize_row(const row_state *state, const ord_exec *exec, float *row, int64_t width) {
-  (void)exec;
-  const double length = sqrt(plain_sum_of_squares(row, width));
-  const float divisor = (float)(length < state->eps ? state->eps : length);
-  for (int64_t i = 0; i < width; i++) row[i] /= divisor;
+static void l2_normalize_row(const row_context *context, const float *from, float *into, int64_t width) {
+  const double length = sqrt(plain_sum_of_squares(from, width));
+  const float divisor = (float)(length < context->eps ? context->eps : length);
+  _Pragma("GCC ivdep") for (int64_t i = 0; i < width; i++) into[i] = from[i] / divisor;
 }
 
-/* A NaN never becomes the largest, but e to it makes the sum and so the row NaN. */
-static void softmax_row(const row_state *state, const ord_exec *exec, float *row, int64_t width) {
-  (void)state, (void)exec;
-  float largest = -INFINITY;
-  bool has_nan = false;
-  for (int64_t i = 0; i < width; i++) largest = row[i] > largest ? row[i] : largest;
-  for (int64_t i = 0; i < width; i++) has_nan |= row[i] != row[i];
-  if (largest == -INFINITY && !has_nan) {
-    memset(row, 0, (size_t)width * sizeof *row);
+static bool has_nan(const float *number, int64_t count) {
+  bool found = false;
+  for (int64_t i = 0; i < count; i++) found |= number[i] != number[i];
+  return found;
+}
+
+/* A NaN never is the largest, but e to it makes the sum and so the row NaN. */
+static void softmax_row(const row_context *context, const float *from, float *into, int64_t width) {
+  (void)context;
+  const float largest = plain_largest(from, width);
+  if (largest == -INFINITY && !has_nan(from, width)) {
+    memset(into, 0, (size_t)width * sizeof *into);
     return;
   }
-  plain_exp_of_difference(row, width, largest);
-  const float sum = (float)plain_sum(row, width);
-  for (int64_t i = 0; i < width; i++) row[i] /= sum;
+  plain_exp_of_difference(into, from, width, largest);
+  multiply_row(into, into, width, (float)(1 / plain_sum(into, width)));
 }
 
 /* ---- the kernels ---- */
@@ -76,7 +75,8 @@ static ord_status row_query(const ord_kernel *kernel, const ord_node *node, ord_
   const int64_t work_per_number = 4;
   if (plain_is_laid_out_alike(node, 0)) answer->alias_mask = 1u << 0;
   answer->worker_bytes = (uint64_t)plain_multiply(in->dim[plain_axis(node, in->rank)], sizeof(float));
-  return plain_check(node, rules, plain_chunks(plain_multiply(plain_count(in), work_per_number)), answer);
+  return plain_check(PLAIN_HERE, node, rules,
+                     plain_chunks(PLAIN_HERE, plain_multiply(plain_count(in), work_per_number)), answer);
 }
 
 static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -92,41 +92,49 @@ static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, co
   if (!made) return ORD_NO_MEMORY;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].op, kernel->op) == 0) made->apply = known[i].apply;
-  made->eps = plain_number(node, "eps", 0);
+  made->out = ord_node_output(node, 0);
+  made->weight = ord_node_find(node, "weight");
+  made->bias = ord_node_find(node, "bias");
   made->axis = plain_axis(node, node->operand[0].rank);
+  made->eps = plain_number(node, "eps", 0);
+  made->read = plain_reader(node->operand[0].dtype);
+  made->write = plain_writer(ORD_F32);
   *state = made;
   return ORD_OK;
+}
+
+/* Where the numbers of a weight begin, which is dense f32 by the rules above. */
+static const float *find_weight(const ord_exec *exec, uint32_t which) {
+  return which == ORD_NONE ? NULL : exec->operand[which];
 }
 
 static ord_status row_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;
   const row_state *made = state;
-  plain_view view[] = {plain_view_output(&made->base, exec, 0), plain_view_of(&made->base, exec, 0)};
-  const int64_t width = view[0].dim[made->axis], into_stride = view[0].stride[made->axis];
-  const int64_t from_stride = view[1].stride[made->axis];
+  const row_context context = {
+      .eps = made->eps, .weight = find_weight(exec, made->weight), .bias = find_weight(exec, made->bias)};
+  plain_view view[] = {plain_view_of(&made->base, exec, made->out), plain_view_of(&made->base, exec, 0)};
+  const int64_t width = view[0].dim[made->axis], dense = sizeof(float);
+  const int64_t into_stride = view[0].stride[made->axis], from_stride = view[1].stride[made->axis];
+  const bool in_place = into_stride == dense && from_stride == dense && made->base.node->operand[0].dtype == ORD_F32;
   for (int i = 0; i < 2 && width > 0; i++) view[i].dim[made->axis] = 1;
   const plain_range range = plain_chunk_range(exec, plain_view_count(view));
   plain_view_merge(view, 2);
-  const plain_read_fn read = plain_reader(made->base.node->operand[0].dtype);
-  const plain_write_fn write = plain_writer(ORD_F32);
   for (int64_t i = range.first; i < range.end; i++) {
-    float *row = exec->worker;
-    read(row, view[1].data + plain_view_offset(&view[1], i), from_stride, width);
-    made->apply(made, exec, row, width);
-    write(view[0].data + plain_view_offset(&view[0], i), into_stride, row, width);
+    char *into = view[0].data + plain_view_offset(&view[0], i);
+    const char *from = view[1].data + plain_view_offset(&view[1], i);
+    if (in_place) {
+      made->apply(&context, (const float *)from, (float *)into, width);
+    } else {
+      float *row = exec->worker;
+      made->read(row, from, from_stride, width);
+      made->apply(&context, row, row, width);
+      made->write(into, into_stride, row, width);
+    }
   }
   return ORD_OK;
 }
 
 #define ROW(which, function)                                                                                           \
-  const ord_kernel plain_##which = {                                                                                   \
-      .struct_size = sizeof plain_##which,                                                                             \
-      .name = #which "_plain",                                                                                         \
-      .op = #which,                                                                                                    \
-      .query = row_query,                                                                                              \
-      .pack = plain_pack,                                                                                              \
-      .prepare = row_prepare,                                                                                          \
-      .launch = row_launch,                                                                                            \
-      .retire = plain_retire,                                                                                          \
-  };
+  PLAIN_KERNEL(which, .query = row_query, .pack = plain_pack, .prepare = row_prepare, .launch = row_launch);
 #include "kernels.def"

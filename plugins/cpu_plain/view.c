@@ -5,7 +5,9 @@
 #include "plain.h"
 
 plain_view plain_view_of(const plain_state *state, const ord_exec *exec, uint32_t which) {
-  plain_view view = {0};
+  plain_view view; /* of the axes behind `rank` nothing is said: to clear them takes longer than the rest */
+  view.data = NULL;
+  view.rank = 0;
   if (which == ORD_NONE || state->node->operand[which].role == ORD_ABSENT) return view;
   const ord_operand *operand = &state->node->operand[which];
   view.data = exec->operand[which];
@@ -51,6 +53,7 @@ int64_t plain_view_count(const plain_view *view) {
 
 int64_t plain_view_offset(const plain_view *view, int64_t number) {
   int64_t offset = 0;
+  if (number == 0) return 0;
   for (uint32_t axis = view->rank; axis-- > 1;) {
     offset += number % view->dim[axis] * view->stride[axis];
     number /= view->dim[axis];
@@ -59,6 +62,7 @@ int64_t plain_view_offset(const plain_view *view, int64_t number) {
 }
 
 plain_range plain_chunk_range(const ord_exec *exec, int64_t count) {
+  if (exec->chunk_count == 1) return (plain_range){0, count};
   return (plain_range){count * exec->chunk / exec->chunk_count, count * (exec->chunk + 1) / exec->chunk_count};
 }
 
@@ -99,8 +103,8 @@ void plain_walk(const plain_view *view, uint32_t count, plain_range range, plain
   const int64_t width = merged->rank ? merged->dim[last] : 1;
   int64_t stride[PLAIN_WALK_MAX];
   for (uint32_t i = 0; i < count; i++) stride[i] = merged->rank ? merged[i].stride[last] : 0;
-  for (int64_t number = range.first; number < range.end;) {
-    const int64_t rest = width - number % width;
+  int64_t rest = range.first < range.end ? width - range.first % width : 0;
+  for (int64_t number = range.first; number < range.end; rest = width) {
     const int64_t length = rest < range.end - number ? rest : range.end - number;
     char *at[PLAIN_WALK_MAX];
     for (uint32_t i = 0; i < count; i++) at[i] = merged[i].data + plain_view_offset(&merged[i], number);
