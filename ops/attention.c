@@ -396,6 +396,28 @@ static const ord_case attention_cases[] = {
     {NULL, NULL},
 };
 
+/* Keys that the mask hides count: a kernel that skips them does more than it must. */
+static void attention_work(const ord_node *node, const ord_exec *exec, ord_work *out) {
+  const attention a = attention_open(node, exec);
+  const uint64_t width = (uint64_t)(a.q.dim[3] + a.value.dim[3]);
+  for (int64_t n = 0; n < a.q.dim[0]; n++) {
+    uint64_t pairs = 0;
+    span read = {a.key.dim[2], -1};
+    for (int64_t i = 0; i < a.q.dim[2]; i++) {
+      const span seen = attention_span(&a, n, i);
+      if (seen.last < seen.first) continue;
+      pairs += (uint64_t)(seen.last - seen.first + 1);
+      if (seen.first < read.first) read.first = seen.first;
+      if (seen.last > read.last) read.last = seen.last;
+    }
+    out->operations += 2 * pairs * (uint64_t)a.q.dim[1] * width;
+    if (!a.past.data || read.last < read.first) continue;
+    const uint32_t cache = ord_node_find(node, "cache_k");
+    out->state_bytes += (uint64_t)(read.last - read.first + 1) * (uint64_t)a.key.dim[1] * width *
+                        node->operand[cache].block_bytes / node->operand[cache].block_elements;
+  }
+}
+
 const ord_op ord_op_attention = {
     .name = "attention",
     .version = 1,
@@ -408,6 +430,7 @@ const ord_op ord_op_attention = {
     .result_max = 2,
     .about = "[b, h, s, e], and if a second `out` is given the probabilities [b, h, s, t]",
     .infer = attention_infer,
+    .work = attention_work,
     .reference = &attention_reference,
     .cases = attention_cases,
 };

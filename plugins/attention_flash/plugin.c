@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * attention_flash: attention by blocks of keys. The two names that it exports.
+ */
+#include "flash.h"
+
+const ord_manifest ord_plugin_manifest = {
+    .magic = ORD_PLUGIN_MAGIC,
+    .struct_size = sizeof(ord_manifest),
+    .abi_major = ORD_ABI_MAJOR,
+    .abi_minor_needed = ORD_ABI_MINOR,
+    .abi_minor_built = ORD_ABI_MINOR,
+    .flags = ORD_PLUGIN_UNLOADABLE,
+    .name = "attention_flash",
+    .version = "0.1.0",
+    .toolchain = "C11",
+};
+
+static const ord_kernel *const kernels[] = {&attention_flash};
+
+static const ord_plugin plugin_table = {
+    .struct_size = sizeof plugin_table,
+    .kernel_count = 1,
+    .kernel = kernels,
+};
+
+ord_status ord_plugin_open(const ord_host *host, const ord_plugin **plugin, ord_plugin_error *err) {
+  (void)host, (void)err;
+  *plugin = &plugin_table;
+  return ORD_OK;
+}
