@@ -39,29 +39,11 @@ uint32_t ord_value_base(const ord_graph *graph, uint32_t value) {
   return graph->value[value].storage == ORD_STORAGE_VIEW ? graph->value[value].base : value;
 }
 
-bool ord_value_has_views(const ord_graph *graph, uint32_t value) {
-  for (uint32_t i = 0; i < graph->value_count; i++)
-    if (graph->value[i].storage == ORD_STORAGE_VIEW && graph->value[i].base == value) return true;
-  return false;
-}
-
-bool ord_value_is_output(const ord_graph *graph, uint32_t value) {
-  for (uint32_t i = 0; i < graph->output_count; i++)
-    if (graph->output[i].value == value) return true;
-  return false;
-}
-
 uint32_t ord_node_count_reads(const ord_graph_node *node, uint32_t value) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < node->in_count; i++) count += node->in[i] == value;
   for (uint32_t i = 0; i < node->epilogue_count; i++)
     count += (node->epilogue[i].operand[0] == value) + (node->epilogue[i].operand[1] == value);
-  return count;
-}
-
-uint32_t ord_value_count_reads(const ord_graph *graph, uint32_t value) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < graph->node_count; i++) count += ord_node_count_reads(&graph->node[i], value);
   return count;
 }
 

@@ -26,11 +26,20 @@ ORD_MUST_CHECK bool ord_value_set_dense(const ord_graph *graph, ord_value *value
 ORD_MUST_CHECK bool ord_value_bytes(const ord_graph *graph, const ord_value *value, size_t *out, ord_error *err);
 /* The value in whose memory it lies: itself, or its base. */
 uint32_t ord_value_base(const ord_graph *graph, uint32_t value);
-bool ord_value_has_views(const ord_graph *graph, uint32_t value);
-bool ord_value_is_output(const ord_graph *graph, uint32_t value);
-/* How often nodes read it, as an operand or in an epilogue. */
-uint32_t ord_value_count_reads(const ord_graph *graph, uint32_t value);
+/* How often the node reads it, as an operand or in an epilogue. */
 uint32_t ord_node_count_reads(const ord_graph_node *node, uint32_t value);
+
+/* ---- who reads what ------------------------------------------------------------------------------------------- */
+/* Of a graph as it was when they were listed: a node that was removed or folded since stays in the lists. */
+typedef struct ord_readers {
+  uint32_t *begin, *node; /* node[begin[v]] to node[begin[v + 1] - 1], ascending, read value v, each once per operand */
+  uint32_t *view_count;   /* [values]: how many lie in the memory of each */
+  bool *is_output;        /* [values] */
+} ord_readers;
+/* All of it in `arena`. */
+ORD_MUST_CHECK bool ord_readers_make(const ord_graph *graph, ord_arena *arena, ord_readers *out, ord_error *err);
+/* The readers of the value from node number `first` on. */
+const uint32_t *ord_readers_from(const ord_readers *readers, uint32_t value, uint32_t first, uint32_t *out_count);
 
 /* ---- editing -------------------------------------------------------------------------------------------------- */
 /* Appends a node as it is (it keeps pointing where it did). */

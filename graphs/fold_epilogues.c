@@ -13,6 +13,8 @@ typedef struct epilogue_fold {
   ord_graph *graph;
   const ord_pass_options *options;
   const ord_kernel *kernel; /* of the producer */
+  ord_readers readers;
+  uint32_t *part; /* [values]: the first value that a node makes inside this one (a concat's), the next of the same */
 } epilogue_fold;
 
 static const char DOING[] = "folding epilogues";
@@ -20,16 +22,29 @@ static const char DOING[] = "folding epilogues";
 /* Longer lists no kernel gains by, and each item copies those before it. */
 enum { EPILOGUE_MAX = 32 };
 
-/* Is all that lies in the memory of `value` there before node `at`? */
-static bool is_made_before(const ord_graph *graph, uint32_t value, uint32_t at) {
-  const uint32_t base = ord_value_base(graph, value);
-  for (uint32_t n = at; n < graph->node_count; n++) {
-    const ord_graph_node *node = &graph->node[n];
-    for (uint32_t i = 0; i < node->out_count; i++)
-      if (ord_value_base(graph, node->out[i]) == base) return false;
-    for (uint32_t i = 0; i < node->epilogue_count; i++)
-      if (node->epilogue[i].result != ORD_NONE && ord_value_base(graph, node->epilogue[i].result) == base) return false;
+static bool has_maker(const ord_graph *graph, uint32_t value) {
+  return graph->value[value].kind == ORD_VALUE_RESULT && graph->value[value].index != ORD_NONE;
+}
+
+/* A value with parts is no part itself, so that one link serves both. */
+static bool list_parts(epilogue_fold *folding, ord_error *err) {
+  const ord_graph *graph = folding->graph;
+  folding->part = ord_arena_take(&folding->graph->arena, graph->value_count, sizeof *folding->part);
+  if (!folding->part) return ord_fail_memory(err, DOING);
+  for (uint32_t i = 0; i < graph->value_count; i++) folding->part[i] = ORD_NONE;
+  for (uint32_t i = 0; i < graph->value_count; i++) {
+    if (graph->value[i].storage != ORD_STORAGE_VIEW || !has_maker(graph, i)) continue;
+    folding->part[i] = folding->part[graph->value[i].base];
+    folding->part[graph->value[i].base] = i;
   }
+  return true;
+}
+
+/* Is all that lies in the memory of `value` there before node `at`? */
+static bool is_made_before(const epilogue_fold *folding, uint32_t value, uint32_t at) {
+  const ord_graph *graph = folding->graph;
+  for (uint32_t i = ord_value_base(graph, value); i != ORD_NONE; i = folding->part[i])
+    if (has_maker(graph, i) && graph->value[i].index >= at) return false;
   return true;
 }
 
@@ -48,8 +63,9 @@ static bool is_along_last(const ord_graph *graph, const ord_value *value, uint32
 }
 
 /* add and mul: the operand that is not `value`. */
-static bool read_pair(const ord_graph *graph, const ord_graph_node *node, uint32_t value, uint32_t producer,
+static bool read_pair(const epilogue_fold *folding, const ord_graph_node *node, uint32_t value, uint32_t producer,
                       ord_graph_epilogue *out) {
+  const ord_graph *graph = folding->graph;
   if (node->in_count != 2) return false;
   const uint32_t other = node->in[0] == value ? node->in[1] : node->in[0];
   if (other == ORD_NONE) return false;
@@ -57,7 +73,7 @@ static bool read_pair(const ord_graph *graph, const ord_graph_node *node, uint32
   const ord_value *own = &graph->value[value];
   if ((node->op->flags & ORD_OP_ADDS) && is_along_last(graph, own, other)) return true;
   return graph->value[other].kind != ORD_VALUE_WEIGHT && graph->value[other].dtype == own->dtype &&
-         have_equal_dims(own, &graph->value[other]) && is_made_before(graph, other, producer);
+         have_equal_dims(own, &graph->value[other]) && is_made_before(folding, other, producer);
 }
 
 static bool read_norm(const ord_graph *graph, const ord_graph_node *node, uint32_t value, ord_graph_epilogue *out) {
@@ -73,8 +89,9 @@ static bool read_norm(const ord_graph *graph, const ord_graph_node *node, uint32
 }
 
 /* `node` as an item behind `value`, which node `producer` makes; false if it is none. */
-static bool read_item(const ord_graph *graph, const ord_graph_node *node, uint32_t value, uint32_t producer,
+static bool read_item(const epilogue_fold *folding, const ord_graph_node *node, uint32_t value, uint32_t producer,
                       ord_graph_epilogue *out) {
+  const ord_graph *graph = folding->graph;
   *out = (ord_graph_epilogue){.op = node->op,
                               .operand = {ORD_NONE, ORD_NONE},
                               .result = ORD_NONE,
@@ -85,7 +102,7 @@ static bool read_item(const ord_graph *graph, const ord_graph_node *node, uint32
   const ord_value *own = &graph->value[value], *made = &graph->value[node->out[0]];
   if (made->dtype != own->dtype || !have_equal_dims(made, own)) return false;
   if (node->op->flags & ORD_OP_POINTWISE) return true;
-  if (node->op->flags & (ORD_OP_ADDS | ORD_OP_MULTIPLIES)) return read_pair(graph, node, value, producer, out);
+  if (node->op->flags & (ORD_OP_ADDS | ORD_OP_MULTIPLIES)) return read_pair(folding, node, value, producer, out);
   return (node->op->flags & ORD_OP_NORM) && read_norm(graph, node, value, out);
 }
 
@@ -108,9 +125,10 @@ static bool extend(const epilogue_fold *folding, const ord_graph_node *producer,
 }
 
 /* Does anybody but one reader look at the value? A part of a joined value is seen by the readers of the whole. */
-static bool is_visible(const ord_graph *graph, uint32_t value) {
-  return ord_value_count_reads(graph, value) != 1 || ord_value_is_output(graph, value) ||
-         ord_value_has_views(graph, value) || graph->value[value].storage == ORD_STORAGE_VIEW;
+static bool is_visible(const epilogue_fold *folding, uint32_t value) {
+  const ord_readers *readers = &folding->readers;
+  return readers->begin[value + 1] - readers->begin[value] != 1 || readers->is_output[value] ||
+         readers->view_count[value] || folding->graph->value[value].storage == ORD_STORAGE_VIEW;
 }
 
 /* Folds one reader of the producer's result into it, the first that its kernel takes. */
@@ -118,20 +136,23 @@ static bool fold_one(const epilogue_fold *folding, uint32_t at, bool *out_done, 
   ord_graph *graph = folding->graph;
   ord_graph_node *producer = &graph->node[at];
   const uint32_t value = producer->out[0];
-  const bool stays_visible = is_visible(graph, value);
+  const bool stays_visible = is_visible(folding, value);
   *out_done = false;
   if (producer->epilogue_count == EPILOGUE_MAX) return true;
-  for (uint32_t n = at + 1; n < graph->node_count; n++) {
-    ord_graph_node *node = &graph->node[n], whole;
+  uint32_t count;
+  const uint32_t *reader = ord_readers_from(&folding->readers, value, at + 1, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    ord_graph_node *node = &graph->node[reader[i]], whole;
     ord_graph_epilogue item;
     bool fits;
-    if (!read_item(graph, node, value, at, &item)) continue;
+    if (!read_item(folding, node, value, at, &item)) continue;
     if (!extend(folding, producer, node, &item, stays_visible, &whole, &fits, err)) return false;
     if (!fits || !ord_pins_allow(folding->options, node, &whole)) continue;
     ord_asked asked;
     if (!ord_graph_ask(graph, &whole, folding->options, &asked, err)) return false;
     if (asked.kernel != folding->kernel) continue;
     *producer = whole;
+    graph->value[whole.out[0]].index = at;
     ord_node_remove(node);
     *out_done = true;
     return true;
@@ -141,6 +162,7 @@ static bool fold_one(const epilogue_fold *folding, uint32_t at, bool *out_done, 
 
 static bool rewrite(epilogue_fold *folding, ord_error *err) {
   ord_graph *graph = folding->graph;
+  if (!ord_readers_make(graph, &graph->arena, &folding->readers, err) || !list_parts(folding, err)) return false;
   for (uint32_t n = 0; n < graph->node_count; n++) {
     const ord_graph_node *node = &graph->node[n];
     if (!node->op || !(node->op->flags & ORD_OP_PROJECTION) || node->out_count != 1) continue;

@@ -17,8 +17,8 @@ typedef struct sibling_fusion {
   const ord_pass_options *options;
   ord_graph *copy;
   const ord_graph_node *node; /* of the copy, to move into its new list */
-  uint32_t *reads;            /* [values]: how often each is read */
-  bool *is_taken;             /* [nodes]: went into a sibling before it */
+  ord_readers readers;
+  bool *is_taken; /* [nodes]: went into a sibling before it */
 } sibling_fusion;
 
 static const char DOING[] = "fusing siblings";
@@ -34,7 +34,8 @@ static uint32_t find_operand(const ord_graph_node *node, const char *slot) {
 /* A weight that nobody else reads: else its rows would be there twice. */
 static bool is_free_weight(const sibling_fusion *fusing, uint32_t value, uint32_t rank) {
   const ord_value *weight = &fusing->graph->value[value];
-  return weight->kind == ORD_VALUE_WEIGHT && weight->rank == rank && fusing->reads[value] == 1;
+  return weight->kind == ORD_VALUE_WEIGHT && weight->rank == rank &&
+         fusing->readers.begin[value + 1] - fusing->readers.begin[value] == 1;
 }
 
 static bool read_projection(const sibling_fusion *fusing, const ord_graph_node *node, projection *out) {
@@ -66,10 +67,13 @@ static uint32_t find_siblings(const sibling_fusion *fusing, uint32_t n, uint32_t
   projection own;
   uint32_t count = 0;
   if (!read_projection(fusing, node, &own)) return 0;
-  for (uint32_t other = n; other < graph->node_count && count < SIBLING_MAX; other++)
-    if (graph->node[other].op == node->op && !fusing->is_taken[other] &&
-        are_siblings(fusing, &own, &graph->node[other]))
-      member[count++] = other;
+  uint32_t reader_count;
+  const uint32_t *reader = ord_readers_from(&fusing->readers, own.in, n, &reader_count);
+  for (uint32_t i = 0; i < reader_count && count < SIBLING_MAX; i++) {
+    const ord_graph_node *other = &graph->node[reader[i]];
+    if (other->op == node->op && !fusing->is_taken[reader[i]] && are_siblings(fusing, &own, other))
+      member[count++] = reader[i];
+  }
   return count;
 }
 
@@ -204,11 +208,8 @@ static bool rewrite(sibling_fusion *fusing, ord_error *err) {
   ord_arena *arena = &fusing->copy->arena;
   uint32_t *member = ord_arena_take(arena, SIBLING_MAX, sizeof *member);
   fusing->is_taken = ord_arena_take(arena, graph->node_count, sizeof *fusing->is_taken);
-  fusing->reads = ord_arena_take(arena, graph->value_count, sizeof *fusing->reads);
-  if (!member || !fusing->is_taken || !fusing->reads) return ord_fail_memory(err, DOING);
-  for (uint32_t n = 0; n < graph->node_count; n++)
-    for (uint32_t i = 0; i < graph->node[n].in_count; i++)
-      if (graph->node[n].in[i] != ORD_NONE) fusing->reads[graph->node[n].in[i]]++;
+  if (!member || !fusing->is_taken) return ord_fail_memory(err, DOING);
+  if (!ord_readers_make(graph, arena, &fusing->readers, err)) return false;
   fusing->node = fusing->copy->node;
   fusing->copy->node = NULL;
   fusing->copy->node_count = fusing->copy->node_capacity = 0;

@@ -48,7 +48,13 @@ uint32_t ord_graph_find_input(const ord_graph *graph, const char *name) {
 }
 
 const ord_fused_weight *ord_graph_find_fused(const ord_graph *graph, uint32_t value) {
-  for (uint32_t i = 0; i < graph->fused_count; i++)
-    if (graph->fused[i].value == value) return &graph->fused[i];
-  return NULL;
+  uint32_t low = 0;
+  for (uint32_t high = graph->fused_count; low < high;) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (graph->fused[middle].value < value)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < graph->fused_count && graph->fused[low].value == value ? &graph->fused[low] : NULL;
 }

@@ -128,7 +128,7 @@ typedef struct ord_graph {
   uint32_t value_count, value_capacity;
   ord_graph_node *node;
   uint32_t node_count, node_capacity;
-  ord_fused_weight *fused;
+  ord_fused_weight *fused; /* in the order of their values */
   uint32_t fused_count, fused_capacity;
   ord_graph_output *output;
   uint32_t output_count, output_capacity;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a graph to a plan: the parts in their order, and the sums that reports read.
+ * From a graph to a plan: the parts in their order, and the sums that reports read. Composites that no kernel serves
+ * are written out even if the pass that does it was switched off, so that the same kernels compute them.
  */
 #include "graphs/lower.h"
 
 #include <stdlib.h>
 
 #include "graphs/lower_parts.h"
+#include "graphs/passes.h"
 
 /* What the store will hold for one weight operand. Operands that share it are equal but for the step. */
 typedef struct holding {
@@ -62,12 +64,26 @@ static bool sum_up(ord_lower *lower, ord_error *err) {
   return sum_weights(lower, err);
 }
 
+static uint32_t count_composites(const ord_graph *graph) {
+  uint32_t count = 0;
+  for (uint32_t n = 0; n < graph->node_count; n++) count += graph->node[n].op->lower != NULL;
+  return count;
+}
+
+/* The lowering's own copy of the graph. */
+static bool write_out_composites(ord_lower *lower, const ord_graph *graph, ord_error *err) {
+  const ord_pass_options options = {.chooser = lower->options->chooser};
+  if (!ord_pass_lower_composites(graph, &options, &lower->graph, err)) return false;
+  lower->plan->written_out_count = count_composites(graph) - count_composites(lower->graph);
+  return true;
+}
+
 bool ord_plan_create(const ord_graph *graph, const ord_lower_options *options, ord_plan **out, ord_error *err) {
   ord_lower lower = {.options = options};
   bool done = false;
   lower.plan = calloc(1, sizeof *lower.plan);
   if (!lower.plan) return ord_fail_memory(err, "making a plan");
-  if (ord_graph_copy(graph, &lower.graph, err))
+  if (write_out_composites(&lower, graph, err))
     done = ord_lower_choose(&lower, err) && ord_lower_place(&lower, err) && sum_up(&lower, err) &&
            (options->dry || ord_lower_prepare(&lower, err));
   ord_graph_destroy(lower.graph);

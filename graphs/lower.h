@@ -7,6 +7,7 @@
 #define ORDITO_GRAPHS_LOWER_H
 
 #include "graphs/pass.h"
+#include "runtime/pages.h"
 #include "runtime/plan.h"
 
 typedef struct ord_lower_options {
@@ -23,7 +24,6 @@ ORD_MUST_CHECK bool ord_plan_create(const ord_graph *graph, const ord_lower_opti
                                     ord_error *err);
 
 /* memory.c: intervals of life -> offsets in one block. `first` and `last` are step numbers, both included. */
-enum { ORD_MEMORY_ALIGNMENT = 64 };
 typedef struct ord_memory_item {
   size_t bytes;
   uint32_t first, last;

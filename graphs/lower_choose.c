@@ -100,9 +100,9 @@ static bool fail_pin(const ord_lower *lower, ord_arena *arena, const ord_pin *pi
     return ord_fail_memory(err, DOING);
   }
   const char *nearest = ord_nearest_name(pin->selector, name, name_count);
-  ord_fail(err, ORD_INVALID, "pin %s=%s: '%s' selects no node%s%s%s; wanted a layer path or one of the ops %s",
-           pin->selector, pin->kernel, pin->selector, nearest ? "; did you mean '" : "", nearest ? nearest : "",
-           nearest ? "'?" : "", ops.length ? ops.bytes : "(none)");
+  ord_fail(err, ORD_INVALID, "pin %s=%s: '%s' selects no node; wanted a layer path or one of the ops %s%s%s%s",
+           pin->selector, pin->kernel, pin->selector, ops.length ? ops.bytes : "(none)",
+           nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
   ord_text_finish(&ops);
   return false;
 }
@@ -154,8 +154,8 @@ static bool choose_steps(ord_lower *lower, ord_error *err) {
   if (refusals.failed)
     ord_fail_memory(err, DOING);
   else if (refused)
-    ord_fail(err, ORD_UNSUPPORTED, "%u of %u nodes have no kernel:\n%s", refused, lower->plan->step_count,
-             refusals.bytes);
+    ord_fail(err, ORD_UNSUPPORTED, "%u of %u node%s without a kernel:\n%s", refused, lower->plan->step_count,
+             ord_plural(lower->plan->step_count), refusals.bytes);
   ord_text_finish(&refusals);
   return refused == 0;
 }
@@ -169,26 +169,32 @@ static const char *find_reason(const ord_choice *choice) {
   return "no other kernel knows the op";
 }
 
-static void log_fallbacks(const ord_lower *lower) {
+static void log_fallback(const ord_lower *lower, const ord_step *step, uint32_t count) {
+  ord_text line = {0};
+  ord_text_add(&line, "%s falls to the reference at %s", step->node.op, step->node.label);
+  if (count > 1) ord_text_add(&line, " and %u more", count - 1);
+  ord_text_add(&line, ": %s", find_reason(&step->choice));
+  if (!line.failed) lower->options->log(lower->options->log_context, ORD_LOG_INFO, line.bytes);
+  ord_text_finish(&line);
+}
+
+/* Each op is told of once, at its first node. */
+static bool log_fallbacks(ord_lower *lower, ord_error *err) {
   const ord_plan *plan = lower->plan;
-  if (!lower->options->log) return;
-  for (uint32_t n = 0; n < plan->step_count; n++) {
-    const ord_step *step = &plan->step[n];
-    uint32_t earlier = 0, count = 0;
-    for (uint32_t i = 0; i < plan->step_count; i++) {
-      const ord_step *other = &plan->step[i];
-      if (!other->choice.plugin->is_reference || strcmp(other->node.op, step->node.op) != 0) continue;
-      count++;
-      earlier += i < n;
-    }
-    if (earlier || !step->choice.plugin->is_reference) continue;
-    ord_text line = {0};
-    ord_text_add(&line, "%s falls to the reference at %s", step->node.op, step->node.label);
-    if (count > 1) ord_text_add(&line, " and %u more", count - 1);
-    ord_text_add(&line, ": %s", find_reason(&step->choice));
-    if (!line.failed) lower->options->log(lower->options->log_context, ORD_LOG_INFO, line.bytes);
-    ord_text_finish(&line);
+  const ord_op **told = ord_arena_take(&lower->arena, ord_op_count(), sizeof(const ord_op *));
+  uint32_t told_count = 0;
+  if (!told) return ord_fail_memory(err, DOING);
+  for (uint32_t n = 0; lower->options->log && n < plan->step_count; n++) {
+    const ord_op *op = lower->graph->node[n].op;
+    uint32_t place = 0, count = 0;
+    while (place < told_count && told[place] != op) place++;
+    if (!plan->step[n].choice.plugin->is_reference || place < told_count) continue;
+    told[told_count++] = op;
+    for (uint32_t i = n; i < plan->step_count; i++)
+      count += lower->graph->node[i].op == op && plan->step[i].choice.plugin->is_reference;
+    log_fallback(lower, &plan->step[n], count);
   }
+  return true;
 }
 
 bool ord_lower_choose(ord_lower *lower, ord_error *err) {
@@ -199,7 +205,5 @@ bool ord_lower_choose(ord_lower *lower, ord_error *err) {
   lower->described = ord_arena_take(&lower->arena, count, sizeof *lower->described);
   if (!plan->step || !lower->described) return ord_fail_memory(err, DOING);
   plan->step_count = count;
-  if (!choose_steps(lower, err)) return false;
-  log_fallbacks(lower);
-  return true;
+  return choose_steps(lower, err) && log_fallbacks(lower, err);
 }

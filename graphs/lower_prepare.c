@@ -50,16 +50,20 @@ static bool prepare_step(const ord_lower *lower, ord_step *step, ord_error *err)
   return ord_fail_prefix(err, "%s", step->node.label);
 }
 
-bool ord_lower_prepare(ord_lower *lower, ord_error *err) {
+static bool prepare_steps(const ord_lower *lower, ord_error *err) {
   ord_plan *plan = lower->plan;
-  plan->store = lower->options->store;
   for (uint32_t n = 0; n < plan->step_count; n++) {
     ord_step *step = &plan->step[n];
     for (uint32_t i = 0; i < step->node.operand_count; i++)
       if (step->place[i].space == ORD_SPACE_WEIGHT && !take_weight(lower, n, i, err)) return false;
     if (!prepare_step(lower, step, err)) return false;
-    /* An original that was only packed goes before the next one comes. */
-    if (plan->store) ord_weight_store_trim(plan->store);
   }
   return true;
+}
+
+bool ord_lower_prepare(ord_lower *lower, ord_error *err) {
+  lower->plan->store = lower->options->store;
+  const bool done = prepare_steps(lower, err);
+  if (lower->plan->store) ord_weight_store_trim(lower->plan->store);
+  return done;
 }

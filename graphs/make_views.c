@@ -17,7 +17,14 @@
 typedef struct view_maker {
   ord_graph *graph;
   const ord_pass_options *options;
+  ord_readers readers; /* view_count follows the changes */
 } view_maker;
+
+/* A kernel that sees one of the values. */
+typedef struct view_witness {
+  uint32_t node;
+  const ord_kernel *kernel; /* before the change; NULL: none but the reference */
+} view_witness;
 
 /* Values as they would become. */
 typedef struct view_trial {
@@ -58,41 +65,75 @@ static void trial_swap(const view_maker *maker, view_trial *trial) {
   }
 }
 
-static bool touches(const ord_graph_node *node, uint32_t value) {
-  for (uint32_t i = 0; i < node->out_count; i++)
-    if (node->out[i] == value) return true;
-  return ord_node_count_reads(node, value) > 0;
-}
-
-/* Nodes whose kernel sees one of the values. Views are not asked: they fall away too, or copy whatever they are given.
- */
+/* Views are not asked: they fall away too, or copy whatever they are given. */
 static bool must_agree(const view_maker *maker, const view_trial *trial, uint32_t n) {
   const ord_graph_node *node = &maker->graph->node[n];
-  if (n == trial->node || !node->op || (node->op->view && may_fall_away(maker, node))) return false;
-  for (uint32_t i = 0; i < trial->count; i++)
-    if (touches(node, trial->value[i])) return true;
-  return false;
+  return n != trial->node && node->op && !(node->op->view && may_fall_away(maker, node));
 }
 
-/* Makes the change if every kernel stays that was there before; the node then falls away. */
+/* Node `n` sees a value of the trial. *out_agrees turns false if it takes no change at all: a composite that lowering
+ * will write out cannot answer for its parts. */
+static bool add_witness(const view_maker *maker, const view_trial *trial, uint32_t n, view_witness *witness,
+                        uint32_t *count, bool *out_agrees, ord_error *err) {
+  const ord_graph_node *node = &maker->graph->node[n];
+  if (!must_agree(maker, trial, n) || (*count > 0 && witness[*count - 1].node == n)) return true;
+  ord_asked asked;
+  if (!ord_graph_ask(maker->graph, node, maker->options, &asked, err)) return false;
+  if (!asked.kernel && node->op->lower && !ord_node_is_pinned(node, maker->options)) *out_agrees = false;
+  if (asked.kernel) witness[(*count)++] = (view_witness){n, asked.kernel};
+  return true;
+}
+
+/* The makers and readers of the values that have a kernel to lose. */
+static bool find_witnesses(const view_maker *maker, view_trial *trial, view_witness **out, uint32_t *out_count,
+                           bool *out_agrees, ord_error *err) {
+  const ord_graph *graph = maker->graph;
+  const uint32_t *begin = maker->readers.begin;
+  uint32_t capacity = 0;
+  for (uint32_t i = 0; i < trial->count; i++) capacity += 1 + begin[trial->value[i] + 1] - begin[trial->value[i]];
+  view_witness *witness = ord_arena_take(&trial->arena, capacity, sizeof *witness);
+  if (!witness) return ord_fail_memory(err, DOING);
+  *out = witness;
+  *out_count = 0;
+  *out_agrees = true;
+  for (uint32_t i = 0; i < trial->count && *out_agrees; i++) {
+    const ord_value *value = &graph->value[trial->value[i]];
+    if (value->kind == ORD_VALUE_RESULT && value->index != ORD_NONE &&
+        !add_witness(maker, trial, value->index, witness, out_count, out_agrees, err))
+      return false;
+    for (uint32_t r = begin[trial->value[i]]; r < begin[trial->value[i] + 1] && *out_agrees; r++)
+      if (!add_witness(maker, trial, maker->readers.node[r], witness, out_count, out_agrees, err)) return false;
+  }
+  return true;
+}
+
+/* Keeps the change: the node falls away. */
+static void trial_keep(const view_maker *maker, const view_trial *trial) {
+  for (uint32_t i = 0; i < trial->count; i++) {
+    const ord_value *was = &trial->with[i], *is = &maker->graph->value[trial->value[i]];
+    if (was->storage == ORD_STORAGE_VIEW) maker->readers.view_count[was->base]--;
+    if (is->storage == ORD_STORAGE_VIEW) maker->readers.view_count[is->base]++;
+  }
+  ord_node_remove(&maker->graph->node[trial->node]);
+}
+
+/* Makes the change if every kernel stays that was there before. */
 static bool trial_run(const view_maker *maker, view_trial *trial, bool *out_done, ord_error *err) {
   const ord_graph *graph = maker->graph;
-  ord_asked *before = ord_arena_take(&trial->arena, graph->node_count, sizeof *before);
-  if (!before) return ord_fail_memory(err, DOING);
-  for (uint32_t n = 0; n < graph->node_count; n++) {
-    if (!must_agree(maker, trial, n)) continue;
-    if (!ord_graph_ask(graph, &graph->node[n], maker->options, &before[n], err)) return false;
-  }
+  view_witness *witness = NULL;
+  uint32_t count = 0;
+  *out_done = false;
+  bool agrees;
+  if (!find_witnesses(maker, trial, &witness, &count, &agrees, err)) return false;
+  if (!agrees) return true;
   trial_swap(maker, trial);
-  bool agrees = true;
-  for (uint32_t n = 0; n < graph->node_count && agrees; n++) {
-    if (!before[n].kernel) continue;
+  for (uint32_t i = 0; i < count && agrees; i++) {
     ord_asked asked;
-    if (!ord_graph_ask(graph, &graph->node[n], maker->options, &asked, err)) return false;
-    agrees = asked.kernel == before[n].kernel;
+    if (!ord_graph_ask(graph, &graph->node[witness[i].node], maker->options, &asked, err)) return false;
+    agrees = asked.kernel == witness[i].kernel;
   }
   if (agrees)
-    ord_node_remove(&maker->graph->node[trial->node]);
+    trial_keep(maker, trial);
   else
     trial_swap(maker, trial);
   *out_done = agrees;
@@ -141,11 +182,12 @@ static bool ask_op(const ord_graph *graph, const ord_graph_node *node, const ord
 /* ---- a view of the input -------------------------------------------------------------------------------------- */
 
 /* A view of a weight must show the numbers as the result has them; outputs lie in memory that only a run writes. */
-static bool may_be_viewed(const ord_graph *graph, const ord_graph_node *node) {
+static bool may_be_viewed(const view_maker *maker, const ord_graph_node *node) {
+  const ord_graph *graph = maker->graph;
   const ord_value *base = &graph->value[ord_value_base(graph, node->in[0])];
   if (base->kind == ORD_VALUE_RESULT) return true;
   for (uint32_t i = 0; i < node->out_count; i++)
-    if (graph->value[node->out[i]].dtype != base->dtype || ord_value_is_output(graph, node->out[i])) return false;
+    if (graph->value[node->out[i]].dtype != base->dtype || maker->readers.is_output[node->out[i]]) return false;
   return true;
 }
 
@@ -194,7 +236,7 @@ static bool try_permuted_input(const view_maker *maker, uint32_t n, bool *out_do
   ord_value in = graph->value[source];
   uint32_t axis[ORD_RANK_MAX] = {0};
   *out_done = false;
-  if (in.kind != ORD_VALUE_RESULT || in.storage != ORD_STORAGE_OWN || ord_value_has_views(graph, source) ||
+  if (in.kind != ORD_VALUE_RESULT || in.storage != ORD_STORAGE_OWN || maker->readers.view_count[source] ||
       !find_permutation(graph, node, axis))
     return true;
   ord_value out = graph->value[node->out[0]]; /* dense: nothing has changed it yet */
@@ -215,8 +257,9 @@ static bool leads_to_copy(const view_maker *maker, const ord_graph_node *node) {
   const ord_graph *graph = maker->graph;
   ord_value view, next;
   if (node->out_count != 1 || !ask_op(graph, node, &graph->value[node->in[0]], 0, &view)) return false;
-  for (uint32_t n = 0; n < graph->node_count; n++) {
-    const ord_graph_node *reader = &graph->node[n];
+  const ord_readers *readers = &maker->readers;
+  for (uint32_t r = readers->begin[node->out[0]]; r < readers->begin[node->out[0] + 1]; r++) {
+    const ord_graph_node *reader = &graph->node[readers->node[r]];
     if (!reader->op || !reader->op->view || reader->in[0] != node->out[0]) continue;
     if (may_fall_away(maker, reader) && !ask_op(graph, reader, &view, 0, &next)) return true;
   }
@@ -226,7 +269,7 @@ static bool leads_to_copy(const view_maker *maker, const ord_graph_node *node) {
 static bool make_view(const view_maker *maker, uint32_t n, ord_error *err) {
   const ord_graph_node *node = &maker->graph->node[n];
   bool is_done = false;
-  if (!may_be_viewed(maker->graph, node)) return true;
+  if (!may_be_viewed(maker, node)) return true;
   if (leads_to_copy(maker, node) && !try_permuted_input(maker, n, &is_done, err)) return false;
   if (!is_done && !try_view(maker, n, &is_done, err)) return false;
   return is_done || try_permuted_input(maker, n, &is_done, err);
@@ -256,18 +299,17 @@ static bool follow_view(const ord_graph *graph, ord_value *whole, const ord_valu
   return true;
 }
 
-static bool has_other_views(const ord_graph *graph, uint32_t base, uint32_t view) {
-  for (uint32_t i = 0; i < graph->value_count; i++)
-    if (i != view && graph->value[i].storage == ORD_STORAGE_VIEW && graph->value[i].base == base) return true;
-  return false;
+static bool has_other_views(const view_maker *maker, uint32_t base, uint32_t view) {
+  return maker->readers.view_count[base] > (view != base ? 1 : 0);
 }
 
 /* Entry `which` of a join moves into the result, `offset` elements behind its start; false if it cannot. */
-static bool move_into(const ord_graph *graph, const ord_graph_node *node, uint32_t which, int64_t offset,
+static bool move_into(const view_maker *maker, const ord_graph_node *node, uint32_t which, int64_t offset,
                       view_trial *trial) {
+  const ord_graph *graph = maker->graph;
   const uint32_t entry = node->in[which], base = ord_value_base(graph, entry), joined = node->out[0];
   ord_value view = graph->value[entry], whole = graph->value[base];
-  if (whole.kind != ORD_VALUE_RESULT || base == joined || has_other_views(graph, base, entry)) return false;
+  if (whole.kind != ORD_VALUE_RESULT || base == joined || has_other_views(maker, base, entry)) return false;
   for (uint32_t i = 0; i < trial->count; i++)
     if (trial->value[i] == base || trial->value[i] == entry) return false;
   if (!follow_view(graph, &whole, &graph->value[entry], graph->value[joined].stride)) return false;
@@ -280,13 +322,14 @@ static bool move_into(const ord_graph *graph, const ord_graph_node *node, uint32
   return true;
 }
 
-static bool plan_join(const ord_graph *graph, const ord_graph_node *node, view_trial *trial) {
+static bool plan_join(const view_maker *maker, const ord_graph_node *node, view_trial *trial) {
+  const ord_graph *graph = maker->graph;
   const ord_value *joined = &graph->value[node->out[0]];
   const ord_attr *axis = ord_attr_find(node->attr, node->attr_count, "axis");
   int64_t begin = 0;
   for (uint32_t i = 0; i < node->in_count; i++) {
     const ord_value *entry = &graph->value[node->in[i]];
-    if (!move_into(graph, node, i, begin * joined->stride[axis->value.i], trial)) return false;
+    if (!move_into(maker, node, i, begin * joined->stride[axis->value.i], trial)) return false;
     int64_t size;
     /* Behind an entry whose size only a run knows, the next would begin at another place in each run. */
     if (i + 1 < node->in_count && !ord_size_is_constant(entry->dim[axis->value.i], &size)) return false;
@@ -302,13 +345,14 @@ static bool make_join(const view_maker *maker, uint32_t n, ord_error *err) {
   bool is_done = false, done = true;
   if (graph->value[node->out[0]].storage != ORD_STORAGE_OWN) return true;
   if (!trial_begin(&trial, n, 2 * node->in_count, err)) return false;
-  if (plan_join(graph, node, &trial)) done = trial_run(maker, &trial, &is_done, err);
+  if (plan_join(maker, node, &trial)) done = trial_run(maker, &trial, &is_done, err);
   ord_arena_finish(&trial.arena);
   return done;
 }
 
 /* Joins come last: by then what reads a joined value has said in which order it wants it. */
-static bool rewrite(const view_maker *maker, ord_error *err) {
+static bool rewrite(view_maker *maker, ord_error *err) {
+  if (!ord_readers_make(maker->graph, &maker->graph->arena, &maker->readers, err)) return false;
   for (uint32_t n = 0; n < maker->graph->node_count; n++) {
     const ord_graph_node *node = &maker->graph->node[n];
     if (may_fall_away(maker, node) && node->op->view && !make_view(maker, n, err)) return false;

@@ -4,6 +4,7 @@
  * is an order of reading, never a copy where a kernel can follow strides.
  */
 #include "ops/op_check.h"
+#include "ops/op_work.h"
 #include "ops/reference.h"
 
 /* ---- the reference --------------------------------------------------------------------------------------------- */
@@ -123,6 +124,7 @@ const ord_op ord_op_concat_projection = {
     .about = "[b, s, out]; the heads side by side, times the weight",
     .infer = concat_projection_infer,
     .lower = concat_projection_lower,
+    .work = ord_work_weight,
     .reference = &concat_projection_reference,
     .cases = concat_projection_cases,
 };

@@ -4,6 +4,7 @@
  * whose leading axes are broadcast with those of `in`; and a bias, if there is one.
  */
 #include "ops/op_check.h"
+#include "ops/op_work.h"
 #include "ops/reference.h"
 
 /* ---- the reference --------------------------------------------------------------------------------------------- */
@@ -204,6 +205,17 @@ static const ord_case matmul_cases[] = {
     {NULL, NULL},
 };
 
+static void matmul_work(const ord_node *node, const ord_exec *exec, ord_work *out) {
+  const uint32_t by = ord_node_find(node, "by");
+  if (by == ORD_NONE) {
+    ord_work_weight(node, exec, out);
+    return;
+  }
+  const uint32_t axis = node->operand[by].rank - 2; // [.., k, n]
+  const int64_t k = ord_exec_dim(node, exec, by, axis), n = ord_exec_dim(node, exec, by, axis + 1);
+  out->operations += 2 * ord_work_rows(node, exec) * (uint64_t)k * (uint64_t)n;
+}
+
 const ord_op ord_op_matmul = {
     .name = "matmul",
     .version = 1,
@@ -214,6 +226,7 @@ const ord_op ord_op_matmul = {
     .result_max = 1,
     .about = "[.., n]; either weight or by; leading axes of `by` broadcast",
     .infer = matmul_infer,
+    .work = matmul_work,
     .reference = &matmul_reference,
     .cases = matmul_cases,
 };

@@ -3,6 +3,7 @@
  * mlp: down(act(up(x))), or down(act(gate(x)) * up(x)), each of the three a matmul with an optional bias.
  */
 #include "ops/op_check.h"
+#include "ops/op_work.h"
 #include "ops/reference.h"
 
 enum { IN, UP, DOWN, GATE, UP_BIAS, DOWN_BIAS, GATE_BIAS, SLOT_COUNT };
@@ -193,6 +194,12 @@ static const ord_case mlp_cases[] = {
     {NULL, NULL},
 };
 
+static void mlp_work(const ord_node *node, const ord_exec *exec, ord_work *out) {
+  const uint64_t rows = ord_work_rows(node, exec);
+  for (uint32_t slot = UP; slot <= GATE; slot++)
+    if (node->operand[slot].role != ORD_ABSENT) out->operations += ord_work_product(node, slot, rows);
+}
+
 const ord_op ord_op_mlp = {
     .name = "mlp",
     .version = 1,
@@ -206,6 +213,7 @@ const ord_op ord_op_mlp = {
     .about = "[.., out of down]; down(act(up)) or down(act(gate) * up)",
     .infer = mlp_infer,
     .lower = mlp_lower,
+    .work = mlp_work,
     .reference = &mlp_reference,
     .cases = mlp_cases,
 };

@@ -252,7 +252,7 @@ static bool infer_results(ord_case_setup *setup) {
                      .report_context = setup};
   if (ord_size_constant(setup->arena, setup->cache_length, &infer.cache_length) != ORD_SIZE_OK)
     return ord_case_out_of_memory(setup);
-  if (!setup->op->infer(&infer)) return false;
+  if (!ord_infer_run(&infer)) return false;
   setup->attr_count = infer.attr_count;
   for (uint32_t i = 0; i < setup->result_count; i++) {
     ord_case_tensor *made = append(setup, (ord_case_tensor){.name = "out",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pass lower_composites: written out where only the reference serves, whole where a kernel or a pin wants it.
+ * Pass lower_composites: written out where only the reference serves, whole where a kernel or a pin wants it; and what
+ * a plan makes of a composite that the pass did not see.
  */
 #include "graph_fixture.h"
 
@@ -80,12 +81,59 @@ static void heads_are_joined_by_views(void **state) {
   close_kernels(&stage);
 }
 
+static ord_plan *plan_without_pass(kernel_stage *stage, ord_graph *graph) {
+  const ord_lower_options options = {.chooser = &stage->chooser, .dry = true};
+  ord_plan *plan = NULL;
+  MUST(ord_plan_create(graph, &options, &plan, &err));
+  ord_graph_destroy(graph);
+  return plan;
+}
+
+static void a_plan_writes_out_what_the_pass_left(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"layer.0.h.matmul", "layer.0.h.matmul#2", "layer.0.h.silu",
+                                       "layer.0.h.mul",    "layer.0.h.matmul#3", "layer.0.y"};
+  kernel_stage stage;
+  test_kernel kernel = make_kernel("matmul_test", "matmul");
+  open_kernels(&stage, &kernel, 1);
+  ord_plan *plan = plan_without_pass(&stage, make_mlp());
+  assert_int_equal(plan->written_out_count, 1);
+  assert_int_equal(plan->step_count, 6);
+  for (uint32_t i = 0; i < 6; i++) {
+    const ord_step *step = &plan->step[i];
+    assert_string_equal(step->path[0], wanted[i]);
+    assert_int_equal(step->choice.kernel == &kernel.kernel, strcmp(step->node.op, "matmul") == 0);
+  }
+  ord_plan_destroy(plan);
+  close_kernels(&stage);
+}
+
+static void a_plan_leaves_whole_what_is_served_or_pinned(void **state) {
+  (void)state;
+  static const ord_pin pin[] = {{.selector = "mlp", .kernel = "mlp_reference"}};
+  kernel_stage stage;
+  test_kernel kernel[] = {make_kernel("matmul_test", "matmul"), make_kernel("mlp_whole", "mlp")};
+  for (uint32_t is_pinned = 0; is_pinned < 2; is_pinned++) {
+    open_kernels(&stage, kernel, 2 - is_pinned);
+    stage.chooser.pin = pin;
+    stage.chooser.pin_count = is_pinned;
+    ord_plan *plan = plan_without_pass(&stage, make_mlp());
+    assert_int_equal(plan->written_out_count, 0);
+    assert_int_equal(plan->step_count, 2);
+    assert_string_equal(plan->step[0].choice.kernel->name, is_pinned ? "mlp_reference" : "mlp_whole");
+    ord_plan_destroy(plan);
+    close_kernels(&stage);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_nobody_serves_is_written_out),
       cmocka_unit_test(what_a_kernel_serves_stays),
       cmocka_unit_test(what_a_pin_selects_stays),
       cmocka_unit_test(heads_are_joined_by_views),
+      cmocka_unit_test(a_plan_writes_out_what_the_pass_left),
+      cmocka_unit_test(a_plan_leaves_whole_what_is_served_or_pinned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

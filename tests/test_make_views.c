@@ -201,6 +201,49 @@ static void inputs_and_weights_are_viewed_but_not_as_outputs(void **state) {
   close_kernels(&stage);
 }
 
+/* The order of h's axes follows its reader only while nobody else looks into its memory. */
+static void what_has_a_view_is_not_permuted(void **state) {
+  (void)state;
+  kernel_stage stage;
+  test_kernel kernel = make_kernel("tanh_test", "tanh");
+  kernel.wants_dense_in = true;
+  open_kernels(&stage, &kernel, 1);
+  for (uint32_t has_view = 0; has_view < 2; has_view++) {
+    ord_graph *graph = new_graph();
+    const uint32_t h = add_unary(graph, "relu", "h", add_input(graph, "x", ORD_F32, "2,seq,2,4"));
+    if (has_view) add_output(graph, "r", add_unary(graph, "relu", "r", add_reshape(graph, "flat", h, "2,seq,8")));
+    add_output(graph, "y", add_unary(graph, "tanh", "y", add_swap(graph, "turned", h)));
+    graph = run_pass(&stage, "make_views", bind(graph, -1));
+    assert_int_equal(count_op(graph, "reshape"), 0);
+    assert_int_equal(count_op(graph, "transpose"), has_view);
+    assert_string_equal(strides(graph, h), has_view ? "128,8,4,1" : "128,4,64,1");
+    ord_graph_destroy(graph);
+  }
+  close_kernels(&stage);
+}
+
+/* Its parts, which lowering makes, were not asked: they get dense values. A pinned one reads any. */
+static void a_composite_that_is_to_be_written_out_takes_no_strides(void **state) {
+  (void)state;
+  static const ord_pin pin[] = {{.selector = "concat_projection", .kernel = "concat_projection_reference"}};
+  kernel_stage stage;
+  open_kernels(&stage, NULL, 0);
+  for (uint32_t is_pinned = 0; is_pinned < 2; is_pinned++) {
+    stage.chooser.pin = pin;
+    stage.chooser.pin_count = is_pinned;
+    ord_graph *graph = new_graph();
+    const uint32_t heads = add_swap(graph, "heads", add_input(graph, "x", ORD_F32, "2,seq,2,4"));
+    const uint32_t y = add_node(graph, (node_text){"concat_projection", "y", .in_count = 2,
+                                                   .in = {heads, add_weight(graph, "wo", 8, 8, false)}});
+    add_output(graph, "y", add_swap(graph, "turned", add_reshape(graph, "split", y, "2,seq,2,4")));
+    graph = run_pass(&stage, "make_views", bind(graph, -1));
+    assert_int_equal(graph->value[heads].storage, is_pinned ? ORD_STORAGE_VIEW : ORD_STORAGE_OWN);
+    assert_string_equal(strides(graph, y), "128,8,1");
+    ord_graph_destroy(graph);
+  }
+  close_kernels(&stage);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_attention_block_moves_no_bytes),
@@ -211,6 +254,8 @@ int main(void) {
       cmocka_unit_test(what_a_concat_cannot_place_is_copied),
       cmocka_unit_test(an_entry_given_twice_is_copied),
       cmocka_unit_test(inputs_and_weights_are_viewed_but_not_as_outputs),
+      cmocka_unit_test(what_has_a_view_is_not_permuted),
+      cmocka_unit_test(a_composite_that_is_to_be_written_out_takes_no_strides),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
