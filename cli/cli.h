@@ -6,15 +6,18 @@
 #ifndef ORDITO_CLI_CLI_H
 #define ORDITO_CLI_CLI_H
 
+#include <stdio.h>
+
 #include "ordito.h"
 
-/* Exit codes. */
+/* Exit codes. What the command line alone shows to be wrong is USAGE; what shows only with the files that it names
+ * (they are missing, cannot be opened, do not fit each other or the options) is WRONG. */
 enum {
   CLI_OK = 0,
   CLI_WRONG = 1,       /* the model or the data is wrong */
   CLI_USAGE = 2,       /* the command line is wrong */
   CLI_UNSUPPORTED = 3, /* no device or kernel can serve */
-  CLI_MACHINE = 4,     /* memory, disk */
+  CLI_MACHINE = 4,     /* memory ran out, reading or writing failed */
   CLI_INTERRUPTED = 130
 };
 
@@ -32,8 +35,9 @@ typedef struct cli_request {
 #define OPTION_TEXT(name, field, group, value, help) const char *field;
 #define OPTION_LIST(name, field, group, value, help) cli_list field;
 #define OPTION_INT(name, field, group, value, low, high, unset, help) int64_t field;
-#define OPTION_REAL(name, field, group, value, unset, help) double field;
+#define OPTION_REAL(name, field, group, value, low, high, unset, wanted, help) double field;
 #include "cli/options.def"
+  ord_run_config *run_config; /* of --config; NULL: none */
 } cli_request;
 
 /* Groups of options; a verb takes some of them. */
@@ -66,10 +70,20 @@ bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *ou
 void cli_request_finish(cli_request *request);
 void cli_print_options(const cli_verb *verb);
 
+/* config.c: reads the file of --config, if one is given, and joins its lists to the request's. An exit code. */
+int cli_load_config(cli_request *request);
+
+/* say.c: words, on stderr or in a text report, whatever bytes are in them. */
+void cli_write(FILE *to, const char *text);
+void cli_say(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What a regular noun takes behind its number: "" for 1, else "s". */
+const char *cli_plural(uint64_t count);
+
 /* shared.c: what most verbs begin with. Each returns an exit code, CLI_OK to go on; the message is on stderr. */
 int cli_fail(const ord_error *err);
 int cli_open_context(const cli_request *request, ord_context **out);
-int cli_load_model(const cli_request *request, ord_context *context, ord_model **out);
+/* most: bounds the context where no --context is given; 0: does not. */
+int cli_load_model(const cli_request *request, ord_context *context, int64_t most, ord_model **out);
 int cli_open_weights(const cli_request *request, ord_model *model);
 /* The type that an option names, of those that it may name ("f32|bf16"); a message and false for another. A word that
  * is NULL leaves *out alone. */
@@ -83,6 +97,10 @@ typedef struct cli_stage {
   ord_session *session;
 } cli_stage;
 int cli_open_model(const cli_request *request, cli_stage *out);
+/* As cli_open_model; where no --context is given, the context is bounded to `most` and that is said. */
+int cli_open_bounded(const cli_request *request, int64_t most, cli_stage *out);
+/* How much memory a session will take, before it is taken. */
+int cli_print_memory(ord_model *model, const ord_session_options *options);
 /* Opens the weights and makes a session, behind cli_open_model. */
 int cli_start_session(const cli_request *request, bool generates, cli_stage *stage);
 void cli_close(cli_stage *stage);

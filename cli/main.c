@@ -20,6 +20,7 @@ static void print_usage(FILE *to) {
   fprintf(to, "usage: ordito VERB [arguments] [options]; `ordito VERB --help` lists the options\n\n");
   for (size_t i = 0; i < verb_count; i++)
     fprintf(to, "  %-12s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].about);
+  fprintf(to, "  %-12s %-16s %s\n", "help", "", "this text, as --help and -h; --version is the verb version");
   fprintf(
       to,
       "\nexit codes: 0 done, 1 the model or the data is wrong, 2 the command line is wrong, 3 no kernel can serve,\n"
@@ -36,9 +37,22 @@ static int run_verb(const cli_verb *verb, int count, char **argument) {
       return cli_flush();
     }
   cli_request request;
-  const int code = cli_parse(verb, count, argument, &request) ? verb->run(&request) : CLI_USAGE;
+  int code = cli_parse(verb, count, argument, &request) ? cli_load_config(&request) : CLI_USAGE;
+  if (code == CLI_OK) code = verb->run(&request);
   cli_request_finish(&request);
   return code;
+}
+
+static int fail_verb(const char *found) {
+  const char *known[sizeof verbs / sizeof *verbs];
+  cli_say(stderr, "ordito: verb '%s' is unknown; wanted one of:", found);
+  for (size_t i = 0; i < verb_count; i++) {
+    known[i] = verbs[i].name;
+    cli_say(stderr, "%s %s", i ? "," : "", known[i]);
+  }
+  const char *nearest = ord_nearest_name(found, known, verb_count);
+  cli_say(stderr, nearest ? "; did you mean '%s'?\n" : "\n", nearest);
+  return CLI_USAGE;
 }
 
 int main(int count, char **argument) {
@@ -51,10 +65,8 @@ int main(int count, char **argument) {
     print_usage(stdout);
     return cli_flush();
   }
+  const char *name = strcmp(argument[1], "--version") == 0 ? "version" : argument[1];
   for (size_t i = 0; i < verb_count; i++)
-    if (strcmp(argument[1], verbs[i].name) == 0) return run_verb(&verbs[i], count - 2, argument + 2);
-  fprintf(stderr, "ordito: verb '%s' is unknown; wanted one of:", argument[1]);
-  for (size_t i = 0; i < verb_count; i++) fprintf(stderr, "%s %s", i ? "," : "", verbs[i].name);
-  fprintf(stderr, "\n");
-  return CLI_USAGE;
+    if (strcmp(name, verbs[i].name) == 0) return run_verb(&verbs[i], count - 2, argument + 2);
+  return fail_verb(argument[1]);
 }

@@ -3,6 +3,7 @@
  * Reads a command line by the table options.def: `--name value` and `--name=value`, options anywhere, `--` ends them.
  */
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,22 +19,25 @@ typedef struct option {
   uint32_t group;
   const char *value; /* what stands behind it, for the help */
   int64_t low, high, unset;
-  double unset_real;
+  double low_real, high_real, unset_real;
+  const char *wanted; /* of a real number */
   const char *help;
 } option;
 
 static const option options[] = {
-#define OPTION_FLAG(name, field, group, help)                                                                          \
-  {name, KIND_FLAG, offsetof(cli_request, field), group, "", 0, 0, 0, 0, help},
-#define OPTION_TEXT(name, field, group, value, help)                                                                   \
-  {name, KIND_TEXT, offsetof(cli_request, field), group, value, 0, 0, 0, 0, help},
-#define OPTION_LIST(name, field, group, value, help)                                                                   \
-  {name, KIND_LIST, offsetof(cli_request, field), group, value, 0, 0, 0, 0, help},
-#define OPTION_INT(name, field, group, value, low, high, unset, help)                                                  \
-  {name, KIND_INT, offsetof(cli_request, field), group, value, low, high, unset, 0, help},
-#define OPTION_REAL(name, field, group, value, unset, help)                                                            \
-  {name, KIND_REAL, offsetof(cli_request, field), group, value, 0, 0, 0, unset, help},
+#define OPTION_ROW(name_, kind_, field_, group_, value_, help_)                                                        \
+  .name = (name_), .kind = (kind_), .field = offsetof(cli_request, field_), .group = (group_), .value = (value_),      \
+  .help = (help_)
+#define OPTION_FLAG(name, field, group, help) {OPTION_ROW(name, KIND_FLAG, field, group, "", help)},
+#define OPTION_TEXT(name, field, group, value, help) {OPTION_ROW(name, KIND_TEXT, field, group, value, help)},
+#define OPTION_LIST(name, field, group, value, help) {OPTION_ROW(name, KIND_LIST, field, group, value, help)},
+#define OPTION_INT(name, field, group, value, low_, high_, unset_, help)                                               \
+  {OPTION_ROW(name, KIND_INT, field, group, value, help), .low = (low_), .high = (high_), .unset = (unset_)},
+#define OPTION_REAL(name, field, group, value, low, high, unset, wanted_, help)                                        \
+  {OPTION_ROW(name, KIND_REAL, field, group, value, help), .low_real = (low), .high_real = (high),                     \
+   .unset_real = (unset), .wanted = (wanted_)},
 #include "cli/options.def"
+#undef OPTION_ROW
 };
 static const size_t option_count = sizeof options / sizeof *options;
 
@@ -48,7 +52,7 @@ static void set_defaults(cli_request *request) {
 }
 
 static bool fail(const char *name, const char *found, const char *wanted) {
-  fprintf(stderr, "ordito: %s: found '%s'; wanted %s\n", name, found, wanted);
+  cli_say(stderr, "ordito: %s: found '%s'; wanted %s\n", name, found, wanted);
   return false;
 }
 
@@ -66,7 +70,23 @@ static bool take_int(const option *what, const char *text, int64_t *out) {
 static bool take_real(const option *what, const char *text, double *out) {
   char *end = NULL;
   *out = strtod(text, &end);
-  return end == text || *end ? fail(what->name, text, "a number") : true;
+  const bool is_number = end != text && !*end && *out >= what->low_real && *out <= what->high_real;
+  return is_number || fail(what->name, text, what->wanted);
+}
+
+/* Of the words in "f32|bf16|int8". */
+static bool is_choice(const char *words, const char *text) {
+  const size_t length = strlen(text);
+  for (const char *word = words; word; word = strchr(word, '|')) {
+    if (*word == '|') word++;
+    if (strcspn(word, "|") == length && strncmp(word, text, length) == 0) return true;
+  }
+  return false;
+}
+
+static bool take_text(const option *what, const char *text, const char **out) {
+  *out = text;
+  return !strchr(what->value, '|') || is_choice(what->value, text) || fail(what->name, text, what->value);
 }
 
 static bool take_item(cli_list *list, const char *text) {
@@ -84,8 +104,7 @@ static bool take_value(const option *what, const char *text, cli_request *reques
   void *field = field_of(request, what);
   switch (what->kind) {
   case KIND_TEXT:
-    *(const char **)field = text;
-    return true;
+    return take_text(what, text, field);
   case KIND_LIST:
     return take_item(field, text);
   case KIND_INT:
@@ -107,15 +126,23 @@ static const option *find_option(const cli_verb *verb, const char *word, size_t 
   return NULL;
 }
 
+static bool fail_option(const cli_verb *verb, const char *word, size_t length) {
+  const char *known[sizeof options / sizeof *options] = {NULL};
+  char *name = strndup(word, length);
+  for (size_t i = 0; i < option_count; i++)
+    if (options[i].group & verb->groups) known[i] = options[i].name;
+  const char *nearest = name ? ord_nearest_name(name, known, option_count) : NULL;
+  cli_say(stderr, "ordito: %s has no option '%.*s'; `ordito %s --help` lists them%s%s%s\n", verb->name, (int)length,
+          word, verb->name, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+  free(name);
+  return false;
+}
+
 static bool take_option(const cli_verb *verb, int count, char **argument, int *at, cli_request *out) {
   const char *word = argument[*at];
   const size_t length = strcspn(word, "=");
   const option *what = find_option(verb, word, length);
-  if (!what) {
-    fprintf(stderr, "ordito: %s has no option '%.*s'; `ordito %s --help` lists them\n", verb->name, (int)length, word,
-            verb->name);
-    return false;
-  }
+  if (!what) return fail_option(verb, word, length);
   const bool is_joined = word[length] == '=';
   if (what->kind == KIND_FLAG) return is_joined ? fail(what->name, word, "no value") : take_value(what, "", out);
   if (!is_joined && *at + 1 >= count) return fail(what->name, "nothing", what->value);
@@ -123,6 +150,30 @@ static bool take_option(const cli_verb *verb, int count, char **argument, int *a
   if (!is_joined && find_option(verb, argument[*at + 1], strcspn(argument[*at + 1], "=")))
     return fail(what->name, argument[*at + 1], what->value);
   return take_value(what, is_joined ? word + length + 1 : argument[++*at], out);
+}
+
+/* Which kernels and ops there are shows with the plugins and the model; how a pin is written does not. */
+static bool check_pins(const cli_request *request) {
+  for (uint32_t i = 0; i < request->kernels.count; i++) {
+    const char *pin = request->kernels.item[i], *equal = strchr(pin, '=');
+    if (!equal || equal == pin || !equal[1] || equal[1] == '@')
+      return fail("--kernel", pin, "SELECTOR=KERNEL[@PLUGIN]");
+  }
+  return true;
+}
+
+static bool check_passes(const cli_request *request) {
+  for (uint32_t i = 0; i < request->disabled_passes.count; i++) {
+    const char *found = request->disabled_passes.item[i], *name;
+    uint32_t pass = 0;
+    while ((name = ord_pass_name(pass)) != NULL && strcmp(name, found) != 0) pass++;
+    if (name) continue;
+    cli_say(stderr, "ordito: --disable-pass: found '%s'; wanted one of", found);
+    for (pass = 0; (name = ord_pass_name(pass)) != NULL; pass++) cli_say(stderr, "%s %s", pass ? "," : "", name);
+    cli_say(stderr, "\n");
+    return false;
+  }
+  return true;
 }
 
 bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *out) {
@@ -136,21 +187,30 @@ bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *ou
     } else if (!options_ended && word[0] == '-' && word[1]) {
       if (!take_option(verb, count, argument, &i, out)) return false;
     } else if (out->positional_count == verb->most) {
-      fprintf(stderr, "ordito: %s: found '%s' too many; wanted %s\n", verb->name, word,
+      cli_say(stderr, "ordito: %s: found '%s' too many; wanted %s\n", verb->name, word,
               *verb->arguments ? verb->arguments : "no arguments");
       return false;
     } else {
       argument[out->positional_count++] = argument[i]; /* those before it are read already */
     }
   }
-  if (out->positional_count >= verb->least) return true;
-  fprintf(stderr, "ordito: %s: found %d arguments; wanted %s\n", verb->name, out->positional_count, verb->arguments);
+  if (out->positional_count >= verb->least) return check_pins(out) && check_passes(out);
+  cli_say(stderr, "ordito: %s: found %d argument%s; wanted %s\n", verb->name, out->positional_count,
+          cli_plural((uint64_t)out->positional_count), verb->arguments);
   return false;
 }
 
 void cli_request_finish(cli_request *request) {
+  ord_run_config_destroy(request->run_config);
   for (size_t i = 0; i < option_count; i++)
     if (options[i].kind == KIND_LIST) free(((cli_list *)field_of(request, &options[i]))->item);
+}
+
+/* A default that could not be given as a value means that the option is not there: no number can say that. */
+static void print_default(const option *what) {
+  if (what->kind == KIND_LIST) printf(" (repeatable)");
+  if (what->kind == KIND_REAL) printf(" (default %g)", what->unset_real);
+  if (what->kind == KIND_INT && what->unset >= what->low) printf(" (default %lld)", (long long)what->unset);
 }
 
 void cli_print_options(const cli_verb *verb) {
@@ -158,6 +218,8 @@ void cli_print_options(const cli_verb *verb) {
     char left[64];
     if (!(options[i].group & verb->groups)) continue;
     snprintf(left, sizeof left, "%s %s", options[i].name, options[i].value);
-    printf("  %-34s %s\n", left, options[i].help);
+    printf("  %-34s %s", left, options[i].help);
+    print_default(&options[i]);
+    printf("\n");
   }
 }

@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 
 int cli_fail(const ord_error *err) {
-  fprintf(stderr, "ordito: %s\n", err->text);
+  cli_say(stderr, "ordito: %s\n", err->text);
   switch (err->code) {
   case ORD_UNSUPPORTED:
   case ORD_DEVICE_FAILED:
@@ -32,43 +32,67 @@ int cli_fail(const ord_error *err) {
 int cli_flush(void) {
   errno = 0;
   if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
-  fprintf(stderr, "ordito: the output could not be written; %s\n", errno ? strerror(errno) : "an earlier write failed");
+  cli_say(stderr, "ordito: the output could not be written; %s\n", errno ? strerror(errno) : "an earlier write failed");
   return CLI_MACHINE;
 }
 
 int cli_print(char *report) {
-  if (report) fputs(report, stdout);
+  if (report) cli_write(stdout, report);
   ord_text_free(report);
   return cli_flush();
 }
 
 static void print_log(void *context, int level, const char *text) {
   (void)context;
-  if (level >= ORD_LOG_WARNING) fprintf(stderr, "ordito: %s\n", text);
+  if (level >= ORD_LOG_WARNING) cli_say(stderr, "ordito: %s\n", text);
 }
 
 int cli_open_context(const cli_request *request, ord_context **out) {
   ord_error err = ORD_ERROR_INIT;
-  const ord_context_options options = {.struct_size = sizeof options,
-                                       .threads = (int)request->threads,
-                                       .cpu = request->cpu,
-                                       .plugin = request->plugins.item,
-                                       .plugin_count = request->plugins.count,
-                                       .log = print_log};
+  ord_context_options options = {.struct_size = sizeof options, .log = print_log};
+  if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
+  if (request->threads >= 0) options.threads = (int)request->threads;
+  if (request->cpu) options.cpu = request->cpu;
+  options.plugin = request->plugins.item;
+  options.plugin_count = request->plugins.count;
   return ord_context_create(&options, out, &err) ? CLI_OK : cli_fail(&err);
 }
 
-int cli_load_model(const cli_request *request, ord_context *context, ord_model **out) {
+/* A context that the model does not have is a slip: it would change nothing. */
+static int check_context(int64_t wanted, const ord_model *model) {
+  const int64_t most = ord_model_context(model);
+  if (wanted <= most) return CLI_OK;
+  if (most == 0)
+    cli_say(stderr, "ordito: context: found %lld; %s has neither caches nor tokens that could be bounded\n",
+            (long long)wanted, ord_model_name(model));
+  else
+    cli_say(stderr, "ordito: context: found %lld; wanted at most %lld, the context of %s\n", (long long)wanted,
+            (long long)most, ord_model_name(model));
+  return CLI_WRONG;
+}
+
+int cli_load_model(const cli_request *request, ord_context *context, int64_t most, ord_model **out) {
   ord_error err = ORD_ERROR_INIT;
   char *messages = NULL;
-  const ord_model_options options = {
-      .struct_size = sizeof options, .size = request->size, .context = request->context, .strict = request->strict};
-  const bool loaded = ord_model_load(context, request->positional[0], &options, out, &messages, &err);
-  if (messages) fputs(messages, stderr);
+  ord_model_options options = {.struct_size = sizeof options, .size = request->size, .strict = request->strict};
+  if (request->run_config) ord_run_config_apply(request->run_config, NULL, &options, NULL);
+  if (request->context) options.context = request->context;
+  const int64_t wanted = options.context;
+  bool loaded = ord_model_load(context, request->positional[0], &options, out, &messages, &err);
+  const int64_t full = loaded && most > 0 && wanted == 0 ? ord_model_context(*out) : 0;
+  if (full > most) { /* the same file gives the same warnings again */
+    ord_text_free(messages);
+    ord_model_destroy(*out);
+    options.context = most;
+    loaded = ord_model_load(context, request->positional[0], &options, out, &messages, &err);
+  }
+  if (messages) cli_write(stderr, messages);
   /* The list of messages says more than the one error that stands for it. */
   const bool is_told = messages && err.code == ORD_INVALID && !request->strict;
   ord_text_free(messages);
-  if (loaded) return CLI_OK;
+  if (loaded && full > most)
+    cli_say(stderr, "context bounded to %lld of %lld tokens (--context)\n", (long long)most, (long long)full);
+  if (loaded) return check_context(wanted, *out);
   return is_told ? CLI_WRONG : cli_fail(&err);
 }
 
@@ -82,32 +106,20 @@ static bool print_progress(void *context, uint64_t done, uint64_t all) {
   return true;
 }
 
-static bool read_seed(const char *text, uint64_t *out) {
-  char *end = NULL;
-  errno = 0;
-  *out = strtoull(text, &end, 10);
-  return end != text && !*end && !errno && *text != '-';
-}
-
 int cli_open_weights(const cli_request *request, ord_model *model) {
   static int last_percent = -1;
   ord_error err = ORD_ERROR_INIT;
   char *messages = NULL;
-  ord_weight_options options = {.struct_size = sizeof options, .path = request->weights};
-  if (request->random_weights) {
-    options.random = true;
-    if (!read_seed(request->random_weights, &options.seed)) {
-      fprintf(stderr, "ordito: --random-weights: found '%s'; wanted a seed, a whole number from 0\n",
-              request->random_weights);
-      return CLI_USAGE;
-    }
-  }
+  ord_weight_options options = {.struct_size = sizeof options,
+                                .path = request->weights,
+                                .random = request->random_weights >= 0,
+                                .seed = (uint64_t)request->random_weights};
   if (isatty(STDERR_FILENO)) {
     options.progress = print_progress;
     options.progress_context = &last_percent;
   }
   const bool opened = ord_model_open_weights(model, &options, &messages, &err);
-  if (messages) fputs(messages, stderr);
+  if (messages) cli_write(stderr, messages);
   ord_text_free(messages);
   return opened ? CLI_OK : cli_fail(&err);
 }
@@ -116,14 +128,14 @@ bool cli_read_type(const char *option, const char *word, const char *wanted, uin
   static const struct {
     const char *word;
     uint32_t type;
-  } types[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}, {"int8", ORD_I8}};
+  } types[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}, {"i8", ORD_I8}, {"int8", ORD_I8}};
   if (!word) return true;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strcmp(types[i].word, word) == 0 && strstr(wanted, word)) {
       *out = types[i].type;
       return true;
     }
-  fprintf(stderr, "ordito: %s: found '%s'; wanted %s\n", option, word, wanted);
+  cli_say(stderr, "ordito: %s: found '%s'; wanted %s\n", option, word, wanted);
   return false;
 }
 
@@ -135,41 +147,34 @@ static bool read_types(const cli_request *request, uint32_t *out_compute, uint32
 
 void cli_session_options(const cli_request *request, ord_session_options *out) {
   uint32_t compute, kv_cache;
-  (void)read_types(request, &compute, &kv_cache);
-  *out = (ord_session_options){.struct_size = sizeof *out,
-                               .pin = request->kernels.item,
-                               .pin_count = request->kernels.count,
-                               .disabled_pass = request->disabled_passes.item,
-                               .disabled_pass_count = request->disabled_passes.count,
-                               .eager = request->eager,
-                               .deny_fallback = request->fallback && strcmp(request->fallback, "deny") == 0,
-                               .compute = compute,
-                               .kv_cache = kv_cache};
+  *out = (ord_session_options){.struct_size = sizeof *out};
+  if (request->run_config) ord_run_config_apply(request->run_config, NULL, NULL, out);
+  out->pin = request->kernels.item;
+  out->pin_count = request->kernels.count;
+  out->disabled_pass = request->disabled_passes.item;
+  out->disabled_pass_count = request->disabled_passes.count;
+  if (request->eager) out->eager = true;
+  if (request->fallback) out->deny_fallback = strcmp(request->fallback, "deny") == 0;
+  if (read_types(request, &compute, &kv_cache) && compute) out->compute = compute;
+  if (kv_cache) out->kv_cache = kv_cache;
 }
 
-static int check_fallback(const cli_request *request) {
-  if (!request->fallback || strcmp(request->fallback, "deny") == 0 || strcmp(request->fallback, "allow") == 0)
-    return CLI_OK;
-  fprintf(stderr, "ordito: --fallback: found '%s'; wanted allow or deny\n", request->fallback);
-  return CLI_USAGE;
-}
-
-int cli_open_model(const cli_request *request, cli_stage *out) {
+int cli_open_bounded(const cli_request *request, int64_t most, cli_stage *out) {
   *out = (cli_stage){0};
   uint32_t compute, kv_cache;
   if (!read_types(request, &compute, &kv_cache)) return CLI_USAGE;
-  int code = check_fallback(request);
-  if (code == CLI_OK) code = cli_open_context(request, &out->context);
-  if (code == CLI_OK) code = cli_load_model(request, out->context, &out->model);
+  int code = cli_open_context(request, &out->context);
+  if (code == CLI_OK) code = cli_load_model(request, out->context, most, &out->model);
   return code;
 }
 
-/* How much memory a session will take, before it is taken. */
-static int print_memory(ord_model *model, const ord_session_options *options) {
+int cli_open_model(const cli_request *request, cli_stage *out) { return cli_open_bounded(request, 0, out); }
+
+int cli_print_memory(ord_model *model, const ord_session_options *options) {
   ord_error err = ORD_ERROR_INIT;
   ord_memory_report need = {.struct_size = sizeof need};
   if (!ord_model_estimate_memory(model, options, &need, &err)) return cli_fail(&err);
-  fprintf(stderr, "memory: %.1f MB (weights %.1f, packed weights %.1f, cache %.1f, values %.1f)\n",
+  cli_say(stderr, "memory: %.1f MB (weights %.1f, packed weights %.1f, cache %.1f, values %.1f)\n",
           (double)need.peak / 1e6, (double)need.weights / 1e6, (double)need.packed / 1e6, (double)need.cache / 1e6,
           (double)need.arena / 1e6);
   return CLI_OK;
@@ -181,7 +186,7 @@ int cli_start_session(const cli_request *request, bool generates, cli_stage *sta
   int code = cli_open_weights(request, stage->model);
   cli_session_options(request, &options);
   options.generates = generates;
-  if (code == CLI_OK) code = print_memory(stage->model, &options);
+  if (code == CLI_OK) code = cli_print_memory(stage->model, &options);
   if (code != CLI_OK) return code;
   return ord_session_create(stage->model, &options, &stage->session, &err) ? CLI_OK : cli_fail(&err);
 }

@@ -52,20 +52,44 @@ static void command_lines(void **state) {
     const char *out, *err; /* must occur; NULL: must be empty */
   } row[] = {
       {"version", 0, "plugin ABI 0.9", NULL},
+      {"--version", 0, "plugin ABI 0.9", NULL},
       {"--help", 0, "generate", NULL},
+      {"-h", 0, "exit codes: 0 done", NULL},
+      {"help", 0, "--version", NULL},
+      {"show -h", 0, "--plugin FILE                      load this plugin (repeatable)", NULL},
+      {"generate -h", 0, "seed of the draws (default 0)", NULL},
       {"generate --help", 0, "--temperature", NULL},
       {"", 2, NULL, "usage: ordito VERB"},
       {"frobnicate", 2, NULL, "verb 'frobnicate' is unknown; wanted one of: check"},
+      {"shwo", 2, NULL, ", version; did you mean 'show'?\n"},
+      {"SHOW", 2, NULL, "; did you mean 'show'?\n"},
       {"check", 2, NULL, "found 0 arguments; wanted MODEL.yaml"},
       {"version extra", 2, NULL, "found 'extra' too many"},
       {"show " NANO " --no-such-option", 2, NULL, "show has no option '--no-such-option'"},
+      {"show " NANO " --pases", 2, NULL, "lists them; did you mean '--passes'?\n"},
       {"show " NANO " --context", 2, NULL, "--context: found 'nothing'; wanted N"},
       {"show " NANO " --context=ten", 2, NULL, "found 'ten'; wanted a whole number"},
-      {"generate " NANO " --temperature warm", 2, NULL, "found 'warm'; wanted a number"},
+      {"generate " NANO " --temperature warm", 2, NULL, "--temperature: found 'warm'; wanted a finite number from 0"},
+      {"generate " NANO " --temperature nan", 2, NULL, "--temperature: found 'nan'; wanted a finite number from 0"},
+      {"generate " NANO " --temperature inf", 2, NULL, "--temperature: found 'inf'; wanted"},
+      {"generate " NANO " --temperature -1", 2, NULL, "--temperature: found '-1'; wanted"},
+      {"generate " NANO " --top-p 2", 2, NULL, "--top-p: found '2'; wanted a number above 0, at most 1"},
+      {"generate " NANO " --top-p 0", 2, NULL, "--top-p: found '0'; wanted"},
+      {"generate " NANO " --top-k -1", 2, NULL, "--top-k: found '-1'; wanted a whole number from 0 to 2147483647"},
+      {"generate " NANO " --random-weights x", 2, NULL, "--random-weights: found 'x'; wanted a whole number from 0"},
+      {"generate " NANO " --kernel attention", 2, NULL, "--kernel: found 'attention'; wanted SELECTOR=KERNEL[@PLUGIN]"},
+      {"generate " NANO " --compute f64", 2, NULL, "--compute: found 'f64'; wanted f32|bf16|int8"},
+      {"show " NANO " --disable-pass no_views", 2, NULL,
+       "--disable-pass: found 'no_views'; wanted one of lower_composites, fuse_siblings"},
       {"generate " NANO " --prompt a --prompt-ids 1", 2, NULL, "wanted one of them"},
       {"generate " NANO " --prompt-ids 1,,2", 2, NULL, "wanted token ids"},
-      {"generate " NANO " --fallback maybe", 2, NULL, "wanted allow or deny"},
-      {"check no-such-file.yaml", 4, NULL, "no-such-file.yaml: cannot be opened; No such file"},
+      {"generate " NANO " --fallback maybe", 2, NULL, "--fallback: found 'maybe'; wanted allow|deny"},
+      {"check no-such-file.yaml", 1, NULL, "no-such-file.yaml: cannot be opened; No such file"},
+      {"check /", 1, NULL, "/: cannot be read; Is a directory"},
+      {"check /proc/self/mem", 4, NULL, "/proc/self/mem: cannot be read; Input/output error"},
+      {"run " NANO " --input tokens=no-such-file.npy", 1, NULL, "no-such-file.npy: cannot be opened"},
+      {"weights " NANO " no-such-file", 1, NULL, "no-such-file: cannot be opened"},
+      {"kernels --plugin no-such-file.so", 1, NULL, "no-such-file.so: cannot be opened"},
       {"check " NANO, 0, "andrea-nano is right", NULL},
       {"check " NANO " " MODEL("minimal") " --strict " MODEL("attention-only") " " MODEL("attention-heads"), 0,
        "attention-heads.yaml: ", NULL},
@@ -73,29 +97,40 @@ static void command_lines(void **state) {
       {"check " MODEL("andrea") " --size 13m", 1, NULL, "13m"},
       {"kernels", 0, "attention_naive", NULL},
       {"kernels --json", 0, "\"refused\"", NULL},
-      {"kernels --threads -1", 1, NULL, "-1"},
-      {"kernels --threads 1000", 1, NULL, "1000"},
+      {"kernels --threads -1", 2, NULL, "--threads: found '-1'; wanted a whole number from 0 to 256"},
+      {"kernels --threads 1000", 2, NULL, "--threads: found '1000'; wanted a whole number from 0 to 256"},
       {"kernels --plugin /etc/passwd", 1, NULL, "/etc/passwd"},
       {"generate " NANO " --threads 0 --tokens 3", 0, "", "tokens/s"},
-      {"generate " NANO " --temperature nan", 1, NULL, "temperature: found nan"},
       {"generate " NANO " --prompt-ids 257", 1, NULL, "id 257; wanted 0 to 256"},
       {"generate " NANO " --tokens 600", 1, NULL, "512 available"},
+      {"generate " NANO " --context 513", 1, NULL,
+       "context: found 513; wanted at most 512, the context of andrea-nano"},
+      {"generate " NANO " --context 512 --tokens 2", 0, "", "1 token after the first"},
+      {"show " MODEL("minimal") " --context 4", 1, NULL, "minimal has neither caches nor tokens"},
       {"generate " NANO " --context 3 --prompt ab", 1, NULL, "3 in the prompt and 1 to come need 4; 3 available"},
       {"generate " NANO " --context 1 --tokens 1", 1, NULL, "1 available"},
       {"generate " NANO " --prompt - <&-", 4, NULL, "stdin cannot be read"},
       {"generate " NANO " --prompt - </dev/zero", 1, NULL, "bytes on stdin; wanted fewer"},
-      {"generate " NANO " --weights no-such-folder", 4, NULL, "no-such-folder"},
+      {"generate " NANO " --weights no-such-folder", 1, NULL, "no-such-folder"},
+      {"generate " NANO " --kernel atention=x", 1, NULL, "sample; did you mean 'attention'?\n"},
       {"generate " NANO " --kernel attention=matmul_plain", 3, NULL, "attention"},
       {"generate " NANO " --kernel attention=attention_naive --tokens 2", 0, "", "tokens/s"},
       {"explain " NANO, 0, "not attention_reference of reference:", NULL},
       {"explain " NANO " --json", 0, "\"losers\"", NULL},
       {"show " NANO " --passes --plan", 0, "fuse_siblings", NULL},
+      {"show " NANO " --passes --disable-pass lower_composites", 0,
+       "written out in the plan all the same: 8 composites that no kernel serves\n", NULL},
+      {"explain " NANO " --disable-pass lower_composites", 0,
+       "written out, though the pass is disabled: 8 composites that no kernel serves\n", NULL},
+      {"explain " NANO " --json --disable-pass lower_composites", 0, "\"written_out\": 8, ", NULL},
+      {"explain " NANO " --json --disable-pass lower_composites --kernel mlp=mlp_reference", 0, "\"written_out\": 4, ",
+       NULL},
       {"show " NANO " --json", 0, "\"parameters\"", NULL},
       {"show --op-table", 0, "`concat_projection`", NULL},
       {"bench " NANO " --steps 2", 0, "eager / replay", "memory: "},
       {"bench " NANO " --steps 2 --json", 0, "\"tokens_per_s\"", "memory: "},
       {"weights " NANO " " NANO_WEIGHTS, 0, "0 faults", NULL},
-      {"weights " MODEL("attention-only") " " NANO_WEIGHTS, 1, "missing", NULL},
+      {"weights " MODEL("attention-only") " " NANO_WEIGHTS, 1, "\n  missing      wq (line ", NULL},
       {"generate " NANO " --tokens 20 >/dev/full", 4, NULL, "could not be written"},
       {"show " NANO " >/dev/full", 4, NULL, "could not be written"},
       {"kernel-test /etc/passwd", 1, NULL, "/etc/passwd"},
@@ -110,6 +145,14 @@ static void command_lines(void **state) {
       {"kernel-test " TEST_PLUGIN("bad_kernels") " --row relu2_failing:0", 1, "the loom broke", NULL},
       {"kernel-test " TEST_PLUGIN("bad_kernels") " --row gelu_leaving:0", 1, "crashed: it called exit(0)", NULL},
       {"kernel-test " TEST_PLUGIN("bad_kernels") " --row relu_wrong:999", 1, NULL, "no row was run"},
+      {"kernel-test " TEST_PLUGIN("bad_kernels") " --cpu quantum", 2, NULL, "quantum"},
+      {"convert " NANO " " NANO_WEIGHTS " --to i8.safetensors --dtype i8", 0, "", "wrote i8.safetensors"},
+      {"weights " NANO " i8.safetensors", 0, "h.0.wq i8 [256, 256]", NULL},
+      {"generate " NANO " --weights i8.safetensors --tokens 2", 0, "", "tokens/s"},
+      {"convert " NANO " i8.safetensors --to a.bin", 1, NULL, "is I8; a checkpoint holds F32"},
+      {"convert " NANO " " NANO_WEIGHTS " --to a.safetensors --dtype i4", 2, NULL, "--dtype: found 'i4'; wanted f32"},
+      {"convert " MODEL("attention-only") " " NANO_WEIGHTS " --to a.safetensors", 1, NULL, "faults for "},
+      {"weights " NANO " a.safetensors", 1, NULL, "a.safetensors"},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     const outcome *got = run(row[i].arguments);
@@ -119,6 +162,135 @@ static void command_lines(void **state) {
                row[i].arguments, got->code, row[i].code, got->out, row[i].out ? row[i].out : "(nothing)", got->err,
                row[i].err ? row[i].err : "(nothing)");
   }
+}
+
+static void write_text(const char *name, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fputs(text, file) >= 0, 1);
+  assert_int_equal(fclose(file), 0);
+}
+
+static uint32_t occurrences(const char *text, const char *part) {
+  uint32_t count = 0;
+  while ((text = strstr(text, part)) != NULL) count++, text++;
+  return count;
+}
+
+/* Whoever shows a file from a stranger must not have his terminal taken over by it. */
+static void control_characters_are_shown_not_sent(void **state) {
+  (void)state;
+  write_text("loud.yaml", "ordito: 1\nname: loud\nabout: \"red \\e[31m\\a and C1 \\x9b, but \\u00e9\"\n"
+                          "dims: {d: 8}\ninputs: {x: {dtype: f32, shape: [d]}}\ngraph: [relu: {in: x, out: y}]\n"
+                          "outputs: [y]\n");
+  static const struct {
+    const char *arguments, *shown;
+  } row[] = {
+      {"check loud.yaml", "red \\x1b[31m\\x07 and C1 \\xc2\\x9b, but \xc3\xa9\n"},
+      {"show loud.yaml", "red \\x1b[31m\\x07 and C1 \\xc2\\x9b, but \xc3\xa9\n"},
+      {"check \"$(printf 'a\\033[2J\\377.yaml')\"", "ordito: a\\x1b[2J\\xff.yaml: cannot be opened"},
+      {"\"$(printf 'a\\033')\"", "verb 'a\\x1b' is unknown"},
+      {"check loud.yaml --context \"$(printf '1\\r')\"", "--context: found '1\\x0d'; wanted"},
+      {"run loud.yaml --input \"$(printf 'x\\033=x.npy')\" --output \"$(printf 'y\\033')\"", "found 'y\\x1b'; wanted"},
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const outcome *got = run(row[i].arguments);
+    if (!strstr(got->out, row[i].shown) && !strstr(got->err, row[i].shown))
+      fail_msg("ordito %s\n  wanted: %s\n  stdout: %.400s\n  stderr: %.400s", row[i].arguments, row[i].shown, got->out,
+               got->err);
+    assert_null(strpbrk(got->out, "\x1b\a\r\xff"));
+    assert_null(strpbrk(got->err, "\x1b\a\r\xff"));
+  }
+  const outcome *json = run("show loud.yaml --plan --json");
+  assert_int_equal(json->code, 0);
+  assert_null(strpbrk(json->out, "\x1b\a\x7f"));
+}
+
+/* A run configuration says how to run; an option says it louder. */
+static void a_configuration_joins_the_options(void **state) {
+  (void)state;
+  write_text("run.yaml", "ordito_run: 1\nthreads: 1\ncontext: 64\nkernels: {attention: attention_naive, matmul: "
+                         "matmul_plain}\ncompute: f32\n");
+  write_text("wrong.yaml", "ordito_run: 1\nthreads: many\n");
+  const outcome *got = run("explain " NANO " --config run.yaml");
+  assert_int_equal(got->code, 0);
+  assert_non_null(strstr(got->out, "attention: attention_naive of"));
+  assert_non_null(strstr(got->out, "matmul: matmul_plain of"));
+  got = run("explain " NANO " --config run.yaml --kernel matmul=matmul_reference");
+  assert_int_equal(got->code, 0);
+  assert_non_null(strstr(got->out, "attention: attention_naive of"));
+  assert_null(strstr(got->out, "matmul: matmul_plain of"));
+  got = run("explain " NANO " --config run.yaml --compute bf16");
+  assert_int_equal(got->code, 3); /* the pinned matmul makes products in f32 only */
+  assert_non_null(strstr(got->err, "products are wanted in bf16"));
+  got = run("generate " NANO " --config run.yaml --tokens 100");
+  assert_int_equal(got->code, 1);
+  assert_non_null(strstr(got->err, "64"));
+  assert_int_equal(run("generate " NANO " --config run.yaml --tokens 100 --context 512 --compute f32")->code, 0);
+  got = run("generate " NANO " --config wrong.yaml");
+  assert_int_equal(got->code, 1);
+  assert_non_null(strstr(got->err, "wrong.yaml:2:10: 'many' is no number"));
+  got = run("generate " NANO " --config absent.yaml");
+  assert_int_equal(got->code, 1);
+  assert_non_null(strstr(got->err, "absent.yaml: cannot be opened"));
+}
+
+/* A model of 4000 tokens is read twice, once to see how long it is. */
+static void a_bounded_context_warns_once(void **state) {
+  (void)state;
+  write_text("long.yaml", "ordito: 1\nname: long\ndims: {unused: 3, seq: {min: 1, max: 4000}}\n"
+                          "inputs: {t: {dtype: i32, shape: [1, seq], fill: tokens}}\nweights: {w: {shape: [9, 8]}}\n"
+                          "caches: {kv: {length: 4000}}\ngraph:\n  - embedding: {in: t, weight: w, out: x}\n"
+                          "  - reshape: {in: x, shape: [1, 1, seq, 8], out: h}\n"
+                          "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n"
+                          "  - reshape: {in: a, shape: [1, seq, 8], out: a}\n  - pool: {in: a, kind: last, out: n}\n"
+                          "outputs: [n]\ngenerate: {logits: n, stop: []}\n");
+  const outcome *got = run("generate long.yaml --random-weights 1 --prompt-ids 3,4 --tokens 2 --print-ids");
+  assert_int_equal(got->code, 0);
+  assert_int_equal(occurrences(got->err, "warning[unused-dim]"), 1);
+  assert_non_null(strstr(got->err, "context bounded to 2048 of 4000 tokens (--context)\n"));
+  got = run("generate long.yaml --random-weights 1 --prompt-ids 3,4 --tokens 2100 --context 3000");
+  assert_int_equal(got->code, 0);
+  assert_null(strstr(got->err, "bounded"));
+  got = run("check long.yaml --strict");
+  assert_int_equal(got->code, 1);
+  assert_non_null(strstr(got->err, "long.yaml: 1 warning; wanted none (--strict)"));
+}
+
+static void a_part_is_shown_alone(void **state) {
+  (void)state;
+  static const struct {
+    const char *arguments;
+    bool shows_ops, shows_passes, shows_plan;
+  } row[] = {{"show " NANO, true, false, false},
+             {"show " NANO " --passes", false, true, false},
+             {"show " NANO " --plan", false, false, true},
+             {"show " NANO " --passes --plan", true, true, true}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const outcome *got = run(row[i].arguments);
+    assert_int_equal(strncmp(got->out, "andrea-nano: ", strlen("andrea-nano: ")), 0);
+    assert_int_equal(strstr(got->out, "\nparameters\n") != NULL, row[i].shows_ops);
+    assert_int_equal(strstr(got->out, "\npasses for all lengths") != NULL, row[i].shows_passes);
+    assert_int_equal(strstr(got->out, "\nplan for all lengths: ") != NULL, row[i].shows_plan);
+  }
+}
+
+/* What numpy makes of a list of whole numbers. */
+static void a_wider_type_comes_with_its_conversion(void **state) {
+  (void)state;
+  char command[1024];
+  snprintf(command, sizeof command,
+           "cd %s && { printf '\\223NUMPY\\001\\000\\166\\000%%-117s\\n' "
+           "\"{'descr': '<i8', 'fortran_order': False, 'shape': (1, 1), }\"; printf '\\111%%07d' 0 | tr 0 '\\000'; } "
+           ">wide.npy",
+           folder);
+  assert_int_equal(system(command), 0);
+  const outcome *got = run("run " NANO " --input tokens=wide.npy");
+  assert_int_equal(got->code, 1);
+  assert_non_null(strstr(got->err, "input 'tokens': found i64; wanted i32\n"
+                                   "in Python: numpy.save('wide.npy', numpy.load('wide.npy').astype('int32'))\n"));
 }
 
 static void parameters_are_counted(void **state) {
@@ -179,7 +351,7 @@ static void conversions_keep_the_numbers(void **state) {
   assert_string_equal(run("generate " NANO " --weights b.safetensors --tokens 20 --print-ids")->out, from_file);
   assert_string_equal(run("generate " NANO " --weights a.bin --tokens 20 --print-ids")->out, from_file);
   got = run("convert " NANO " a.bin --to no/such/folder/c.safetensors");
-  assert_int_equal(got->code, 4);
+  assert_int_equal(got->code, 1);
   got = run("convert " NANO " a.bin --to c.txt");
   assert_int_equal(got->code, 2);
 }
@@ -263,6 +435,11 @@ static int remove_folder(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(command_lines),
+      cmocka_unit_test(control_characters_are_shown_not_sent),
+      cmocka_unit_test(a_configuration_joins_the_options),
+      cmocka_unit_test(a_bounded_context_warns_once),
+      cmocka_unit_test(a_part_is_shown_alone),
+      cmocka_unit_test(a_wider_type_comes_with_its_conversion),
       cmocka_unit_test(parameters_are_counted),
       cmocka_unit_test(the_last_line_is_the_ids),
       cmocka_unit_test(the_program_runs_from_any_folder),

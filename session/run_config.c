@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A run configuration as the caller of ordito.h has it: the file is read once, and says its part about the options of
+ * context, model and session.
+ */
+#include "models/run_config.h"
+
+#include <stdlib.h>
+
+#include "models/yaml.h"
+#include "session/parts.h"
+
+struct ord_run_config {
+  ord_run_rules rules;
+  char *text; /* the rules point into it */
+};
+
+static bool read(ord_run_config *config, const char *file, size_t bytes, char **out_messages, ord_error *err) {
+  ord_diagnostics list;
+  ord_diagnostics_init(&list);
+  bool done = ord_run_rules_read(file, config->text, bytes, &list, &config->rules);
+  if (!done) ord_diagnostics_fail(&list, err);
+  if (!ord_messages_give(&list, out_messages, err)) done = false;
+  ord_diagnostics_finish(&list);
+  return done;
+}
+
+bool ord_run_config_load(const char *file, ord_run_config **out, char **out_messages, ord_error *err) {
+  *out = NULL;
+  if (out_messages) *out_messages = NULL;
+  ord_run_config *config = calloc(1, sizeof *config);
+  if (!config) return ord_fail_memory(err, "reading a run configuration");
+  size_t bytes = 0;
+  if (!ord_text_file_read(file, ORD_YAML_BYTE_LIMIT, &config->text, &bytes, err) ||
+      !read(config, file, bytes, out_messages, err)) {
+    ord_run_config_destroy(config);
+    return false;
+  }
+  *out = config;
+  return true;
+}
+
+void ord_run_config_destroy(ord_run_config *config) {
+  if (!config) return;
+  ord_run_rules_finish(&config->rules);
+  free(config->text);
+  free(config);
+}
+
+void ord_run_config_apply(const ord_run_config *config, ord_context_options *context, ord_model_options *model,
+                          ord_session_options *session) {
+  const ord_run_rules *rules = &config->rules;
+  if (context && rules->has_threads) context->threads = (int)rules->threads;
+  if (context && rules->cpu) context->cpu = rules->cpu;
+  if (context && rules->plugin) {
+    context->plugin = rules->plugin;
+    context->plugin_count = rules->plugin_count;
+  }
+  if (model && rules->context) model->context = rules->context;
+  if (!session) return;
+  if (rules->pin) {
+    session->pin = rules->pin;
+    session->pin_count = rules->pin_count;
+  }
+  if (rules->compute) session->compute = rules->compute;
+  if (rules->kv_cache) session->kv_cache = rules->kv_cache;
+  if (rules->has_capture) session->eager = rules->is_eager;
+  if (rules->has_fallback) session->deny_fallback = rules->denies_fallback;
+}
