@@ -125,7 +125,7 @@ static void tell_missing(ord_builder *builder, const ord_names *listed) {
   char list[1200];
   if (count)
     ord_tell(&builder->teller, builder->description->order_place[0],
-             "the order lacks %u weight%s of the graph: %s%s; wanted each once", count, count == 1 ? "" : "s",
+             "the order lacks %u weight%s of the graph: %s%s; wanted each once", count, ord_plural(count),
              ord_scalar_join(missing, ", ", list, sizeof list), count > SHOWN_MAX ? ", .." : "");
 }
 

@@ -16,9 +16,21 @@ typedef struct ord_convert_piece {
   ord_weight_span span;
 } ord_convert_piece;
 
+/* How the numbers of a tensor are made from those of its pieces. */
+typedef enum {
+  ORD_MAKE_COPY,   /* the bytes as they are */
+  ORD_MAKE_FLOAT,  /* another float type */
+  ORD_MAKE_INT8,   /* codes */
+  ORD_MAKE_SCALES, /* the scales of those codes: the pieces are those of the codes */
+  ORD_MAKE_NUMBERS /* floats from codes and scales */
+} ord_convert_make;
+
 typedef struct ord_convert_tensor {
   const char *name, *type_name;
-  ord_dtype dtype; /* 0: the bytes as they are */
+  ord_convert_make make;
+  ord_dtype dtype;      /* of what is written */
+  ord_weight_rows rows; /* INT8, SCALES, NUMBERS */
+  uint32_t scale;       /* NUMBERS: the tensor of the source that holds the scales */
   uint32_t rank;
   int64_t dim[ORD_FILE_RANK_MAX];
   uint64_t bytes;

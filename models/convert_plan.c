@@ -2,7 +2,7 @@
  *
  * What a conversion writes. A named file to a named file: all its tensors. To a checkpoint: the weights in the model's
  * order, then both moments. From a checkpoint to names: the weights under their file names, slices joined to the tensor
- * that they are slices of.
+ * that they are slices of. The readers of a tensor, the weights of the graph, say what its rows are.
  */
 #include "models/convert.h"
 
@@ -13,6 +13,13 @@ enum { PART_COUNT = 3 };
 
 static const char *const part_suffix[PART_COUNT] = {"", ORD_ADAM_M, ORD_ADAM_V};
 
+/* What the weights that read a tensor make of it. */
+typedef struct readers {
+  const ord_graph_weight *first, *other; /* other: sees its rows on other axes */
+  ord_weight_rows rows;
+  bool is_multiplied; /* by a matmul: a slot of some op takes it as a matrix */
+} readers;
+
 typedef struct planner {
   const ord_weight_file *file;
   const ord_description *description;
@@ -20,6 +27,7 @@ typedef struct planner {
   const ord_convert_options *options;
   ord_convert_plan *plan;
   uint32_t *tensor_of; /* [graph->weight_count] */
+  bool *is_multiplied; /* [graph->weight_count] */
   ord_error *err;
 } planner;
 
@@ -36,63 +44,151 @@ static bool add_piece(const planner *make, uint32_t tensor, ord_weight_span span
   return true;
 }
 
-/* A tensor whose pieces were added since `first_piece`. */
-static bool add_tensor(const planner *make, const char *name, const char *type_name, ord_dtype dtype, uint32_t rank,
-                       const int64_t *dim, uint64_t bytes, uint32_t first_piece) {
+/* Adds `tensor` with the shape `dim` and, behind codes, its scales. The pieces are those since `first_piece`. */
+static bool add_tensor(const planner *make, ord_convert_tensor tensor, const int64_t *dim, uint32_t first_piece) {
   ord_convert_plan *plan = make->plan;
-  ord_convert_tensor tensor = {.name = name,
-                               .type_name = type_name,
-                               .dtype = dtype,
-                               .rank = rank,
-                               .bytes = bytes,
-                               .first_piece = first_piece,
-                               .piece_count = plan->piece_count - first_piece};
-  memcpy(tensor.dim, dim, rank * sizeof *dim);
-  if (!name || !ord_arena_grow(&plan->arena, &plan->tensor, &plan->tensor_capacity, plan->tensor_count + 1,
-                               sizeof *plan->tensor))
+  const bool has_scales = tensor.make == ORD_MAKE_INT8;
+  tensor.first_piece = first_piece;
+  tensor.piece_count = plan->piece_count - first_piece;
+  memcpy(tensor.dim, dim, tensor.rank * sizeof *dim);
+  if (!tensor.name || !ord_arena_grow(&plan->arena, &plan->tensor, &plan->tensor_capacity,
+                                      plan->tensor_count + 1 + has_scales, sizeof *plan->tensor))
     return fail_memory(make);
+  plan->tensor[plan->tensor_count++] = tensor;
+  if (!has_scales) return true;
+  tensor.name = ord_arena_format(&plan->arena, "%s" ORD_SCALE, tensor.name);
+  if (!tensor.name) return fail_memory(make);
+  tensor.make = ORD_MAKE_SCALES;
+  tensor.dtype = ORD_F32;
+  tensor.type_name = ord_safetensors_type(ORD_F32);
+  tensor.rank = 1;
+  tensor.dim[0] = (int64_t)tensor.rows.count;
+  tensor.bytes = tensor.rows.count * sizeof(float);
   plan->tensor[plan->tensor_count++] = tensor;
   return true;
 }
 
-/* ---- a named file to a named file ----------------------------------------------------------------------------- */
+/* ---- weights and what reads them ------------------------------------------------------------------------------- */
 
-/* Moments and the scales of I8 tensors are f32 by their meaning. */
-static bool keeps_type(const ord_weight_file *file, uint32_t tensor) {
-  static const char *const suffix[] = {ORD_ADAM_M, ORD_ADAM_V, ORD_SCALE};
-  for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++)
-    if (ord_ends_with(file->tensor[tensor].name, suffix[i])) return true;
-  return !is_float(file->tensor[tensor].dtype);
-}
-
-static bool plan_all(const planner *make) {
-  for (uint32_t t = 0; t < make->file->tensor_count; t++) {
-    const ord_file_tensor *from = &make->file->tensor[t];
-    const ord_dtype dtype = keeps_type(make->file, t) ? 0 : make->options->dtype;
-    uint64_t bytes = from->bytes;
-    if (dtype) bytes = bytes / ord_dtype_get(from->dtype)->block_bytes * ord_dtype_get(dtype)->block_bytes;
-    const uint32_t first_piece = make->plan->piece_count;
-    if (!add_piece(make, t, (ord_weight_span){1, 0, from->bytes, from->bytes}) ||
-        !add_tensor(make, from->name, dtype ? ord_safetensors_type(dtype) : from->type_name, dtype, from->rank,
-                    from->dim, bytes, first_piece))
-      return false;
-  }
-  return true;
-}
-
-/* ---- weights of the graph ------------------------------------------------------------------------------------- */
-
+/* Ends the conversion where the file does not serve the model. */
 static bool map_weights(planner *make) {
   ord_mapping mapping = {0};
   make->tensor_of = ord_arena_take(&make->plan->arena, make->graph->weight_count, sizeof *make->tensor_of);
   if (!make->tensor_of) return fail_memory(make);
-  bool done = ord_mapping_make(make->file, make->description, make->graph, &mapping, NULL, make->err);
-  if (done && mapping.fault_count) done = ord_mapping_fail(&mapping, make->file, NULL, make->err);
+  bool done = ord_mapping_make(make->file, make->description, make->graph, &mapping, make->options->list, make->err);
+  if (done && mapping.fault_count) done = ord_mapping_fail(&mapping, make->file, make->options->model_file, make->err);
   for (uint32_t i = 0; done && i < mapping.row_count; i++)
     if (mapping.row[i].state == ORD_MAPS) make->tensor_of[mapping.row[i].weight] = mapping.row[i].tensor;
   ord_mapping_finish(&mapping);
   return done;
 }
+
+static bool find_multiplied(planner *make) {
+  const ord_graph *graph = make->graph;
+  make->is_multiplied = ord_arena_take(&make->plan->arena, graph->weight_count, sizeof *make->is_multiplied);
+  if (!make->is_multiplied) return fail_memory(make);
+  for (uint32_t n = 0; n < graph->node_count; n++) {
+    const ord_graph_node *node = &graph->node[n];
+    for (uint32_t slot = 0; slot < node->op->slot_count && slot < node->in_count; slot++) {
+      const ord_value *value = node->in[slot] == ORD_NONE ? NULL : &graph->value[node->in[slot]];
+      if (value && value->kind == ORD_VALUE_WEIGHT && (node->op->slot[slot].flags & ORD_SLOT_MATRIX))
+        make->is_multiplied[value->index] = true;
+    }
+  }
+  return true;
+}
+
+/* `dim`: of the tensor that the weight reads. */
+static void note_reader(const planner *make, readers *of, uint32_t weight, uint32_t rank, const int64_t *dim) {
+  const ord_graph_weight *reader = &make->graph->weight[weight];
+  ord_weight_rows rows = {0};
+  if (!ord_weight_rows_find(rank, dim, reader, &rows)) rows.count = 0;
+  if (of->first && (rows.count != of->rows.count || rows.inner != of->rows.inner)) of->other = reader;
+  if (!of->first) *of = (readers){.first = reader, .rows = rows};
+  of->is_multiplied |= make->is_multiplied[weight];
+}
+
+/* One scale per row needs one opinion about the rows. */
+static bool check_rows(const planner *make, const readers *of, const char *tensor) {
+  return !of->other || ord_fail(make->err, ORD_INVALID,
+                                "tensor '%s': weights '%s' (line %u) and '%s' (line %u) have its rows on different "
+                                "axes; wanted the same ones, for the scales of I8",
+                                tensor, of->first->name, of->first->line, of->other->name, of->other->line);
+}
+
+/* ---- a named file to a named file ----------------------------------------------------------------------------- */
+
+/* By tensor: the I8 tensor whose scales it is, or ORD_NONE. NULL when out of memory. */
+static uint32_t *find_codes(const planner *make) {
+  const ord_weight_file *file = make->file;
+  uint32_t *codes_of = ord_arena_take(&make->plan->arena, file->tensor_count, sizeof *codes_of);
+  if (!codes_of) return NULL;
+  for (uint32_t t = 0; t < file->tensor_count; t++) codes_of[t] = ORD_NONE;
+  for (uint32_t t = 0; t < file->tensor_count; t++) {
+    const uint32_t scale =
+        file->tensor[t].dtype == ORD_I8 ? ord_weight_file_find_companion(file, t, ORD_SCALE) : ORD_NONE;
+    if (scale != ORD_NONE) codes_of[scale] = t;
+  }
+  return codes_of;
+}
+
+/* Moments are f32 by their meaning. */
+static bool is_moment(const char *name) { return ord_ends_with(name, ORD_ADAM_M) || ord_ends_with(name, ORD_ADAM_V); }
+
+static ord_convert_make choose(const planner *make, const ord_file_tensor *from, const readers *of) {
+  const ord_dtype wanted = make->options->dtype;
+  if (is_float(wanted) && from->dtype == ORD_I8 && of->first) return ORD_MAKE_NUMBERS;
+  if (!is_float(from->dtype) || is_moment(from->name)) return ORD_MAKE_COPY;
+  if (wanted == ORD_I8) return of->is_multiplied ? ORD_MAKE_INT8 : ORD_MAKE_COPY;
+  return wanted && wanted != from->dtype ? ORD_MAKE_FLOAT : ORD_MAKE_COPY;
+}
+
+static bool plan_one(const planner *make, uint32_t index, const readers *of, ord_convert_make how) {
+  const ord_file_tensor *from = &make->file->tensor[index];
+  const uint32_t scale = ord_weight_file_find_companion(make->file, index, ORD_SCALE);
+  const uint32_t first_piece = make->plan->piece_count;
+  ord_convert_tensor tensor = {.name = from->name,
+                               .type_name = from->type_name,
+                               .make = how,
+                               .rank = from->rank,
+                               .bytes = from->bytes,
+                               .rows = of->rows,
+                               .scale = scale};
+  if (how != ORD_MAKE_COPY) {
+    tensor.dtype = make->options->dtype;
+    tensor.type_name = ord_safetensors_type(tensor.dtype);
+    tensor.bytes = from->bytes / ord_dtype_get(from->dtype)->block_bytes * ord_dtype_get(tensor.dtype)->block_bytes;
+  }
+  if ((how == ORD_MAKE_INT8 || how == ORD_MAKE_NUMBERS) && !check_rows(make, of, from->name)) return false;
+  if (how == ORD_MAKE_INT8 && scale != ORD_NONE)
+    return ord_fail(make->err, ORD_INVALID,
+                    "%s: holds a tensor '%s" ORD_SCALE "'; wanted that name free, for the scales of '%s' as I8",
+                    make->file->path, from->name, from->name);
+  return add_piece(make, index, (ord_weight_span){1, 0, from->bytes, from->bytes}) &&
+         add_tensor(make, tensor, from->dim, first_piece);
+}
+
+static bool plan_all(planner *make) {
+  const ord_weight_file *file = make->file;
+  readers *of = ord_arena_take(&make->plan->arena, file->tensor_count, sizeof *of);
+  const uint32_t *codes_of = find_codes(make);
+  if (!of || !codes_of) return fail_memory(make);
+  if (make->graph && (!map_weights(make) || !find_multiplied(make))) return false;
+  for (uint32_t w = 0; make->graph && w < make->graph->weight_count; w++) {
+    const uint32_t tensor = make->tensor_of[w];
+    note_reader(make, &of[tensor], w, file->tensor[tensor].rank, file->tensor[tensor].dim);
+  }
+  for (uint32_t t = 0; t < file->tensor_count; t++) {
+    const uint32_t codes = codes_of[t];
+    /* The numbers take their scales in; beside codes these stay f32, whatever is wanted. */
+    if (codes != ORD_NONE && choose(make, &file->tensor[codes], &of[codes]) == ORD_MAKE_NUMBERS) continue;
+    const ord_convert_make how = codes != ORD_NONE ? ORD_MAKE_COPY : choose(make, &file->tensor[t], &of[t]);
+    if (!plan_one(make, t, &of[t], how)) return false;
+  }
+  return true;
+}
+
+/* ---- a checkpoint ---------------------------------------------------------------------------------------------- */
 
 /* The file holds the Adam moments of all weights or of none; then zeros are written. */
 static bool check_moments(const planner *make) {
@@ -129,19 +225,22 @@ static bool plan_ordered(const planner *make, uint32_t weight, uint32_t part) {
   const uint32_t first_piece = make->plan->piece_count;
   size_t bytes;
   if (!is_float(from->dtype))
-    return ord_fail(make->err, ORD_UNSUPPORTED,
-                    "%s: tensor '%s' is %s; a checkpoint holds F32 and takes F32, F16 and BF16", make->file->path,
-                    from->name, from->type_name);
+    return ord_fail(make->err, ORD_INVALID, "%s: tensor '%s' is %s; a checkpoint holds F32 and takes F32, F16 and BF16",
+                    make->file->path, from->name, from->type_name);
   if (!ord_tensor_bytes(ORD_F32, wanted->stored_rank, wanted->stored_dim, &bytes))
     return ord_fail(make->err, ORD_INVALID, "weight '%s' is too large for any file", wanted->name);
-  const uint32_t tensor = make->tensor_of[weight];
-  const uint32_t source = part ? ord_weight_file_find_companion(make->file, tensor, part_suffix[part]) : tensor;
+  const uint32_t index = make->tensor_of[weight];
+  const uint32_t source = part ? ord_weight_file_find_companion(make->file, index, part_suffix[part]) : index;
   const ord_weight_span span =
       source == ORD_NONE ? (ord_weight_span){1, 0, bytes, bytes} : ord_weight_span_make(make->file, source, wanted);
-  return add_piece(make, source, span) &&
-         add_tensor(make, ord_arena_format(&make->plan->arena, "%s%s", wanted->name, part_suffix[part]),
-                    ord_safetensors_type(ORD_F32), ORD_F32, wanted->stored_rank, wanted->stored_dim, bytes,
-                    first_piece);
+  const ord_convert_tensor tensor = {.name =
+                                         ord_arena_format(&make->plan->arena, "%s%s", wanted->name, part_suffix[part]),
+                                     .type_name = ord_safetensors_type(ORD_F32),
+                                     .make = ORD_MAKE_FLOAT,
+                                     .dtype = ORD_F32,
+                                     .rank = wanted->stored_rank,
+                                     .bytes = bytes};
+  return add_piece(make, source, span) && add_tensor(make, tensor, wanted->stored_dim, first_piece);
 }
 
 static bool plan_checkpoint(planner *make) {
@@ -190,12 +289,23 @@ static bool check_group(const planner *make, const uint32_t *member, uint32_t co
   return true;
 }
 
+/* What the weights of a group make of their tensor. */
+static readers note_group(const planner *make, const uint32_t *member, uint32_t count, const int64_t *dim) {
+  readers of = {0};
+  for (uint32_t i = 0; i < count; i++)
+    note_reader(make, &of, member[i], make->graph->weight[member[i]].stored_rank, dim);
+  return of;
+}
+
 /* Tensor number `part` of a group: the weights side by side along the axis of their slices. */
 static bool plan_group(const planner *make, const uint32_t *member, uint32_t count, uint32_t part) {
   const ord_graph_weight *first = &make->graph->weight[member[0]];
-  const ord_dtype dtype = part || !make->options->dtype ? ORD_F32 : make->options->dtype;
+  const ord_dtype wanted = part ? 0 : make->options->dtype;
   int64_t dim[ORD_FILE_RANK_MAX];
   if (!check_group(make, member, count, dim)) return false;
+  const readers of = note_group(make, member, count, dim);
+  const bool encodes = wanted == ORD_I8 && of.is_multiplied;
+  if (encodes && !check_rows(make, &of, first->file_name)) return false;
   uint64_t outer = 1;
   for (uint32_t axis = 0; first->has_slice && axis < first->slice_axis; axis++) outer *= (uint64_t)dim[axis];
   const uint32_t first_piece = make->plan->piece_count;
@@ -205,11 +315,19 @@ static bool plan_group(const planner *make, const uint32_t *member, uint32_t cou
     const uint64_t run = make->file->tensor[from].bytes / outer;
     if (!add_piece(make, from, (ord_weight_span){outer, 0, run, run})) return false;
   }
+  const ord_dtype dtype = encodes ? ORD_I8 : is_float(wanted) ? wanted : ORD_F32;
   size_t bytes;
   if (!ord_tensor_bytes(dtype, first->stored_rank, dim, &bytes))
     return ord_fail(make->err, ORD_INVALID, "tensor '%s' is too large for any file", first->file_name);
-  return add_tensor(make, ord_arena_format(&make->plan->arena, "%s%s", first->file_name, part_suffix[part]),
-                    ord_safetensors_type(dtype), dtype, first->stored_rank, dim, bytes, first_piece);
+  const ord_convert_tensor tensor = {
+      .name = ord_arena_format(&make->plan->arena, "%s%s", first->file_name, part_suffix[part]),
+      .type_name = ord_safetensors_type(dtype),
+      .make = encodes ? ORD_MAKE_INT8 : ORD_MAKE_FLOAT,
+      .dtype = dtype,
+      .rank = first->stored_rank,
+      .bytes = bytes,
+      .rows = of.rows};
+  return add_tensor(make, tensor, dim, first_piece);
 }
 
 static int compare_tensors(const void *a, const void *b) {
@@ -218,7 +336,7 @@ static int compare_tensors(const void *a, const void *b) {
 
 static bool plan_named(planner *make) {
   const ord_graph *graph = make->graph;
-  if (!map_weights(make)) return false;
+  if (!map_weights(make) || !find_multiplied(make)) return false;
   uint32_t *member = ord_arena_take(&make->plan->arena, graph->weight_count, sizeof *member);
   if (!member) return fail_memory(make);
   for (uint32_t w = 0; w < graph->weight_count; w++) member[w] = w;
@@ -235,7 +353,7 @@ static bool plan_named(planner *make) {
   if (plan->tensor_count) qsort(plan->tensor, plan->tensor_count, sizeof *plan->tensor, compare_tensors);
   for (uint32_t i = 1; i < plan->tensor_count; i++)
     if (strcmp(plan->tensor[i - 1].name, plan->tensor[i].name) == 0)
-      return ord_fail(make->err, ORD_INVALID, "two weights would be tensor '%s'; wanted one", plan->tensor[i].name);
+      return ord_fail(make->err, ORD_INVALID, "two tensors would be called '%s'; wanted one", plan->tensor[i].name);
   return true;
 }
 
@@ -244,11 +362,13 @@ bool ord_convert_plan_make(const ord_weight_file *file, const ord_description *d
   planner make = {
       .file = file, .description = description, .graph = graph, .options = options, .plan = plan, .err = err};
   const bool to_checkpoint = options->kind == ORD_FILE_CHECKPOINT;
-  if (options->dtype && (!is_float(options->dtype) || (to_checkpoint && options->dtype != ORD_F32)))
+  const bool is_known = options->dtype == 0 || is_float(options->dtype) || options->dtype == ORD_I8;
+  if (!is_known || (to_checkpoint && options->dtype != 0 && options->dtype != ORD_F32))
     return ord_fail(err, ORD_INVALID, "found type %s; wanted %s", ord_dtype_name(options->dtype),
-                    to_checkpoint ? "f32, the type of a checkpoint" : "f32, f16 or bf16");
+                    to_checkpoint ? "f32, the type of a checkpoint" : "f32, f16, bf16 or i8");
+  if (!graph && (to_checkpoint || options->dtype == ORD_I8 || file->kind == ORD_FILE_CHECKPOINT))
+    return ord_fail(err, ORD_INVALID, "%s: wanted a model, for %s", file->path,
+                    options->dtype == ORD_I8 ? "what is multiplied" : "the names and the order of a checkpoint");
   if (to_checkpoint) return plan_checkpoint(&make);
-  if (file->kind != ORD_FILE_CHECKPOINT) return plan_all(&make);
-  return graph ? plan_named(&make)
-               : ord_fail(err, ORD_INVALID, "%s: a checkpoint has no names; wanted a model", file->path);
+  return file->kind == ORD_FILE_CHECKPOINT ? plan_named(&make) : plan_all(&make);
 }

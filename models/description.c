@@ -178,10 +178,6 @@ const ord_generate_rules *ord_description_generate(const ord_description *descri
   return &description->generate;
 }
 
-const char *ord_description_embed(const ord_description *description) {
-  return description->embed_vector ? description->embed_vector->text : NULL;
-}
-
 const char *ord_description_dim(const ord_description *description, uint32_t index, const char **out_value) {
   if (index >= description->dim_count) return NULL;
   const ord_dim *dim = &description->dim[index];

@@ -31,24 +31,16 @@ typedef enum { ORD_TOKENIZER_NONE, ORD_TOKENIZER_BYTES, ORD_TOKENIZER_FILE, ORD_
 typedef struct ord_tokenizer_rules {
   ord_tokenizer_kind kind;
   int64_t first; /* bytes: the id of byte 0 */
-  bool has_before, has_after;
   const ord_token_name *before, *after;
   uint32_t before_count, after_count;
   int64_t cut; /* 0: a text that is too long is an error */
 } ord_tokenizer_rules;
-
-typedef struct ord_chat_part {
-  const char *before, *after;
-} ord_chat_part;
 
 typedef struct ord_generate_rules {
   bool is_given;
   const char *logits; /* an output [batch, vocab] */
   const ord_token_name *stop;
   uint32_t stop_count;
-  bool has_chat;
-  ord_chat_part system, user, assistant;
-  const char *opening; /* NULL: none */
 } ord_generate_rules;
 
 /* Reads `text` (borrowed until the description is destroyed). Every fault goes to `list`, 20 errors at most. Returns
@@ -63,7 +55,6 @@ const char *ord_description_full_name(const ord_description *description); /* na
 const char *ord_description_about(const ord_description *description);     /* NULL: none */
 const ord_tokenizer_rules *ord_description_tokenizer(const ord_description *description);
 const ord_generate_rules *ord_description_generate(const ord_description *description);
-const char *ord_description_embed(const ord_description *description); /* embed.vector, NULL: none */
 /* The dims as resolved, for `show`: "d_model", "384" or "1..1024"; NULL past the end. */
 const char *ord_description_dim(const ord_description *description, uint32_t index, const char **out_value);
 

@@ -6,6 +6,12 @@
 
 #include "models/description_fields.h"
 
+/* Accepted and checked, but without effect: never in silence. */
+static void warn_unread(ord_reader *reader, const ord_yaml_node *node, const char *what) {
+  ord_diagnose_warning(reader->teller.list, "unread-key", node->line, node->column,
+                       "%s is read by no verb of this version", what);
+}
+
 /* ---- tokens --------------------------------------------------------------------------------------------------- */
 
 /* For bytes a token is an expression; else digits are an id, and all other text is the token's text. */
@@ -49,6 +55,8 @@ static bool read_kind(ord_reader *reader, const ord_yaml_node *node) {
     return false;
   }
   reader->description->tokenizer.kind = tokenizer_of_word[number];
+  if (reader->description->tokenizer.kind != ORD_TOKENIZER_BYTES)
+    warn_unread(reader, node, number == 1 ? "a tokenizer of kind file" : "a tokenizer of kind gguf");
   return true;
 }
 
@@ -67,8 +75,6 @@ void ord_description_read_tokenizer(ord_reader *reader, const ord_yaml_node *tok
     ord_tell(&reader->teller, first, "first: found it with kind %s; wanted it with kind bytes only", kind->text);
   else if (first)
     (void)ord_field_whole(&reader->teller, &reader->fixed, first, "first", 0, &rules->first);
-  rules->has_before = before != NULL;
-  rules->has_after = after != NULL;
   if (before) read_tokens(reader, before, "before", &rules->before, &rules->before_count);
   if (after) read_tokens(reader, after, "after", &rules->after, &rules->after_count);
   if (cut) (void)ord_field_whole(&reader->teller, &reader->fixed, cut, "cut", 1, &rules->cut);
@@ -76,7 +82,7 @@ void ord_description_read_tokenizer(ord_reader *reader, const ord_yaml_node *tok
 
 /* ---- generate ------------------------------------------------------------------------------------------------- */
 
-static void read_chat_part(ord_reader *reader, const ord_yaml_node *node, const char *what, ord_chat_part *out) {
+static void check_chat_part(ord_reader *reader, const ord_yaml_node *node, const char *what) {
   static const char wanted[] = "a list of two texts: what stands before and what stands after";
   if (!node || !ord_field_is_list(&reader->teller, node, what, wanted)) return;
   if (node->count != 2) {
@@ -84,24 +90,21 @@ static void read_chat_part(ord_reader *reader, const ord_yaml_node *node, const 
              node->count);
     return;
   }
-  if (!ord_field_is_scalar(&reader->teller, node->first, what, "a text") ||
-      !ord_field_is_scalar(&reader->teller, node->first->next, what, "a text"))
-    return;
-  *out = (ord_chat_part){node->first->text, node->first->next->text};
+  if (ord_field_is_scalar(&reader->teller, node->first, what, "a text"))
+    (void)ord_field_is_scalar(&reader->teller, node->first->next, what, "a text");
 }
 
-static void read_chat(ord_reader *reader, const ord_yaml_node *chat) {
+static void check_chat(ord_reader *reader, const ord_yaml_node *chat) {
   static const char wanted[] = "[before, after]";
   static const ord_key known[] = {{"system", wanted}, {"user", wanted}, {"assistant", wanted}, {"opening", NULL}};
-  ord_generate_rules *rules = &reader->description->generate;
   if (!ord_field_is_map(&reader->teller, chat, "chat", "a mapping with system, user and assistant")) return;
   (void)ord_field_check_keys(&reader->teller, chat, "chat", known, 4);
-  rules->has_chat = true;
-  read_chat_part(reader, ord_yaml_find(chat, "system"), "system", &rules->system);
-  read_chat_part(reader, ord_yaml_find(chat, "user"), "user", &rules->user);
-  read_chat_part(reader, ord_yaml_find(chat, "assistant"), "assistant", &rules->assistant);
+  check_chat_part(reader, ord_yaml_find(chat, "system"), "system");
+  check_chat_part(reader, ord_yaml_find(chat, "user"), "user");
+  check_chat_part(reader, ord_yaml_find(chat, "assistant"), "assistant");
   const ord_yaml_node *opening = ord_yaml_find(chat, "opening");
-  if (opening && ord_field_is_scalar(&reader->teller, opening, "opening", "a text")) rules->opening = opening->text;
+  if (opening) (void)ord_field_is_scalar(&reader->teller, opening, "opening", "a text");
+  warn_unread(reader, chat, opening ? "chat, with its opening," : "chat");
 }
 
 static bool has_token_input(const ord_description *description) {
@@ -130,7 +133,7 @@ void ord_description_read_generate(ord_reader *reader, const ord_yaml_node *gene
         reader->teller.list, "no-stop", generate->line, generate->column,
         "generate has no stop; found no token that ends a text; wanted stop: [..], or stop: [] if there "
         "is none");
-  if (chat) read_chat(reader, chat);
+  if (chat) check_chat(reader, chat);
   if (!has_token_input(description))
     ord_tell(&reader->teller, generate, "generate: found no input with fill: tokens; wanted one to feed the tokens to");
 }
@@ -144,4 +147,5 @@ void ord_description_read_embed(ord_reader *reader, const ord_yaml_node *embed) 
   const ord_yaml_node *vector = ord_yaml_find(embed, "vector");
   if (vector && ord_field_is_scalar(&reader->teller, vector, "vector", "the name of an output [batch, width]"))
     reader->description->embed_vector = vector;
+  warn_unread(reader, embed, "embed");
 }

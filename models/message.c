@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Diagnostics as text: the place and the sentence, the line of the file, and a caret under the place. Tabs are shown
- * as arrows, so that the caret stands where it should, and long lines are cut around it.
+ * as arrows and control characters as question marks, so that the caret stands where it should, and long lines are cut
+ * around it.
  */
 #include <string.h>
 
@@ -13,9 +14,10 @@ enum { SHOWN_MAX = 100, BEFORE_CARET_MAX = 60 };
 /* One character of the source, as it can be shown in one column. */
 static void add_character(ord_text *text, const char *at, size_t bytes) {
   const unsigned char first = (unsigned char)*at;
+  const bool is_c1 = first == 0xc2 && bytes == 2 && (unsigned char)at[1] < 0xa0;
   if (*at == '\t')
     ord_text_add(text, "→");
-  else if (bytes > 1 || (first >= 0x20 && first < 0x7f))
+  else if ((bytes > 1 && !is_c1) || (first >= 0x20 && first < 0x7f))
     ord_text_add_n(text, at, bytes);
   else
     ord_text_add(text, "?");
@@ -64,6 +66,6 @@ void ord_diagnostics_print(const ord_diagnostics *list, ord_text *text) {
   for (uint32_t i = 0; i < list->count; i++) add_entry(text, list, &list->entry[i], &cursor);
   if (list->error_count > ORD_DIAGNOSTIC_LIMIT)
     ord_text_add(text, "%s: and %u more error%s\n", list->file, list->error_count - ORD_DIAGNOSTIC_LIMIT,
-                 list->error_count == ORD_DIAGNOSTIC_LIMIT + 1 ? "" : "s");
+                 ord_plural(list->error_count - ORD_DIAGNOSTIC_LIMIT));
   if (list->out_of_memory) ord_text_add(text, "%s: out of memory while checking the model\n", list->file);
 }

@@ -109,7 +109,7 @@ static bool check_shards_exist(index_reader *reader) {
   if (done && count)
     done = missing.failed
                ? ord_fail_memory(reader->err, "looking for shards")
-               : ord_fail(reader->err, ORD_IO, "%s: %u of %zu shards are missing: %s; wanted them beside the index",
+               : ord_fail(reader->err, ORD_INVALID, "%s: %u of %zu shards are missing: %s; wanted them beside the index",
                           reader->file->path, count, json_object_size(reader->shards), missing.bytes);
   ord_text_finish(&missing);
   return done;

@@ -105,7 +105,8 @@ bool ord_weight_file_add_disk(ord_weight_file *file, const char *path, ord_error
   if (!kept) return ord_fail_memory(err, "opening weights");
   /* Without O_NONBLOCK the opening of a pipe would wait for its writer. */
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return ord_fail(err, ORD_IO, "%s: cannot be opened: %s", path, strerror(errno));
+  if (descriptor < 0)
+    return ord_fail(err, ord_status_of_errno(errno), "%s: cannot be opened: %s", path, strerror(errno));
   struct stat status;
   if (fstat(descriptor, &status) != 0) {
     ord_fail(err, ORD_IO, "%s: cannot be examined: %s", path, strerror(errno));

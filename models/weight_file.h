@@ -82,14 +82,21 @@ ORD_MUST_CHECK bool ord_random_source(const ord_graph *graph, uint64_t seed, ord
 
 /* convert.c: writes all tensors as safetensors, or the graph's weights in their order as a checkpoint; from a
  * checkpoint, the graph's weights under their file names. The file is whole or absent: written beside, synced, renamed.
- * dtype 0: as they are. A checkpoint source keeps its Adam moments (tensors NAME.adam_m, NAME.adam_v, always f32) and
- * step (metadata), and gets them back when written as one. Only where neither file is a checkpoint, description and
- * graph may be NULL. */
+ * A checkpoint source keeps its Adam moments (tensors NAME.adam_m, NAME.adam_v, always f32) and step (metadata), and
+ * gets them back when written as one.
+ *
+ * dtype 0: as they are. ORD_I8: the tensors that a matmul multiplies, with their scales as NAME.scale; the others stay
+ * as they are. A float type: the floats, and the i8 tensors that a weight reads, multiplied by their scales.
+ *
+ * With a graph the file must serve it: faults end the conversion before anything is written, warnings go to `list`.
+ * Only where neither file is a checkpoint and dtype is not ORD_I8, description and graph may be NULL. */
 typedef struct ord_convert_options {
   ord_file_kind kind;
-  ord_dtype dtype; /* ORD_F32, ORD_F16, ORD_BF16 or 0 */
+  ord_dtype dtype; /* ORD_F32, ORD_F16, ORD_BF16, ORD_I8 or 0 */
   ord_progress_fn progress;
   void *progress_context;
+  const char *model_file; /* for messages; may be NULL */
+  ord_diagnostics *list;  /* may be NULL */
 } ord_convert_options;
 ORD_MUST_CHECK bool ord_weight_file_convert(const ord_weight_file *file, const ord_description *description,
                                             const ord_graph *graph, const char *to, const ord_convert_options *options,

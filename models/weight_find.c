@@ -54,7 +54,8 @@ static void add_name(ord_text *list, uint32_t *count, const char *name) {
 static bool content_read(const char *folder, folder_content *content, ord_error *err) {
   struct dirent **entry;
   const int count = scandir(folder, &entry, NULL, alphasort);
-  if (count < 0) return ord_fail(err, ORD_IO, "%s: cannot be listed: %s", folder, strerror(errno));
+  if (count < 0)
+    return ord_fail(err, ord_status_of_errno(errno), "%s: cannot be listed: %s", folder, strerror(errno));
   ord_text path = {0};
   for (int i = 0; i < count; i++) {
     const char *name = entry[i]->d_name;
@@ -87,7 +88,8 @@ static bool choose_in_folder(const char *folder, folder_content *content, char *
 bool ord_weight_file_choose(const char *path, char **out, ord_error *err) {
   *out = NULL;
   struct stat status;
-  if (stat(path, &status) != 0) return ord_fail(err, ORD_IO, "%s: cannot be opened: %s", path, strerror(errno));
+  if (stat(path, &status) != 0)
+    return ord_fail(err, ord_status_of_errno(errno), "%s: cannot be opened: %s", path, strerror(errno));
   if (!S_ISDIR(status.st_mode)) {
     *out = strdup(path);
     return *out || ord_fail_memory(err, "naming a weight file");
@@ -164,7 +166,7 @@ bool ord_weight_file_find(const char *given, const char *model_file, const ord_d
   if (done && !state.found)
     done = state.looked.failed
                ? ord_fail_memory(err, "looking for weights")
-               : ord_fail(err, ORD_IO,
+               : ord_fail(err, ORD_INVALID,
                           "no weights for model '%s'; looked in %s; wanted a folder with " WANTED_IN_FOLDER
                           ", or --weights PATH, or " FOLDERS_VARIABLE " set to a folder of such folders",
                           state.full_name, state.looked.length ? state.looked.bytes : "no folder");

@@ -8,6 +8,7 @@
 
 #include <time.h>
 
+#include "models/int8.h"
 #include "models/weight_file.h"
 
 #define ORD_ADAM_M ".adam_m"
@@ -100,6 +101,10 @@ typedef struct ord_weight_span {
 } ord_weight_span;
 /* Of the whole tensor, if the file does not slice. The shapes must have been checked. */
 ord_weight_span ord_weight_span_make(const ord_weight_file *file, uint32_t tensor, const ord_graph_weight *weight);
+/* The rows of a tensor with these dims that a weight reads, as an i8 tensor has one scale for each. False if the weight
+ * has no rows (rank below 2). */
+ORD_MUST_CHECK bool ord_weight_rows_find(uint32_t rank, const int64_t *dim, const ord_graph_weight *weight,
+                                         ord_weight_rows *out);
 /* Of the scales of an i8 tensor, one f32 per row: *out_whole is how many the tensor has. False if the weight has no
  * rows (rank below 2). */
 ORD_MUST_CHECK bool ord_weight_span_scale(const ord_file_tensor *tensor, const ord_graph_weight *weight,

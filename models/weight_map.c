@@ -294,7 +294,7 @@ static bool warn_unused(const mapper *map, ord_diagnostics *list) {
   if (count && !names.failed)
     ord_diagnose_warning(list, "unused-tensor", 0, 0,
                          "%s: no weight reads %u tensor%s: %s; wanted checkpoint.ignore to name %s", map->file->path,
-                         count, count == 1 ? "" : "s", names.bytes, count == 1 ? "it" : "them");
+                         count, ord_plural(count), names.bytes, count == 1 ? "it" : "them");
   const bool done = !names.failed;
   ord_text_finish(&names);
   return done || ord_fail_memory(map->err, "mapping weights");
@@ -346,7 +346,7 @@ bool ord_mapping_fail(const ord_mapping *mapping, const ord_weight_file *file, c
     ord_fail_memory(err, "mapping weights");
   else
     ord_fail(err, ORD_INVALID, "%s: %u fault%s for %s: %s%s%s", file->path, mapping->fault_count,
-             mapping->fault_count == 1 ? "" : "s", model_file ? model_file : "the model",
+             ord_plural(mapping->fault_count), model_file ? model_file : "the model",
              mapping->note ? mapping->note : "", mapping->note ? "; " : "", told ? faults.bytes : "none");
   ord_text_finish(&faults);
   return false;

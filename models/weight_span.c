@@ -38,15 +38,24 @@ static uint32_t row_axes(const ord_graph_weight *weight, uint32_t *out_first) {
   return count;
 }
 
-bool ord_weight_span_scale(const ord_file_tensor *tensor, const ord_graph_weight *weight, ord_weight_span *out,
-                           uint64_t *out_whole) {
+bool ord_weight_rows_find(uint32_t rank, const int64_t *dim, const ord_graph_weight *weight, ord_weight_rows *out) {
   if (weight->value_rank < 2) return false;
   uint32_t first;
   const uint32_t count = row_axes(weight, &first);
-  uint64_t whole = 1;
-  for (uint32_t axis = first; axis < first + count; axis++) whole *= (uint64_t)tensor->dim[axis];
-  *out_whole = whole;
-  *out = (ord_weight_span){1, 0, whole * sizeof(float), whole * sizeof(float)};
+  *out = (ord_weight_rows){1, 1};
+  for (uint32_t axis = first; axis < first + count; axis++) out->count *= (uint64_t)dim[axis];
+  for (uint32_t axis = first + count; axis < rank; axis++) out->inner *= (uint64_t)dim[axis];
+  return true;
+}
+
+bool ord_weight_span_scale(const ord_file_tensor *tensor, const ord_graph_weight *weight, ord_weight_span *out,
+                           uint64_t *out_whole) {
+  ord_weight_rows rows;
+  if (!ord_weight_rows_find(tensor->rank, tensor->dim, weight, &rows)) return false;
+  uint32_t first;
+  const uint32_t count = row_axes(weight, &first);
+  *out_whole = rows.count;
+  *out = (ord_weight_span){1, 0, rows.count * sizeof(float), rows.count * sizeof(float)};
   if (weight->has_slice && weight->slice_axis >= first && weight->slice_axis < first + count)
     *out = cut(count, tensor->dim + first, weight->slice_axis - first, weight->slice_start,
                weight->stored_dim[weight->slice_axis], sizeof(float));

@@ -30,7 +30,7 @@ static bool open_temporary(ord_whole_file *file, ord_error *err) {
     if (file->descriptor >= 0) return true;
     if (errno != EEXIST) break;
   }
-  ord_fail(err, ORD_IO, "%s: cannot be written: %s", file->path, strerror(errno));
+  ord_fail(err, ord_status_of_errno(errno), "%s: cannot be written: %s", file->path, strerror(errno));
   free(file->temporary); /* what has this name is not ours to remove */
   file->temporary = NULL;
   return false;
@@ -41,7 +41,7 @@ bool ord_whole_file_begin(ord_whole_file *file, const char *path, ord_error *err
   /* Renaming would put a plain file in the place of a device. */
   struct stat status;
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-    return ord_fail(err, ORD_IO, "%s: is there and is not a regular file; wanted the name of a file", path);
+    return ord_fail(err, ORD_INVALID, "%s: is there and is not a regular file; wanted the name of a file", path);
   file->path = strdup(path);
   file->buffer = malloc(BUFFER_BYTES);
   if (!file->path || !file->buffer) return ord_fail_memory(err, "writing a file");

@@ -210,7 +210,7 @@ static void test_slices_that_do_not_join(void **state) {
 static void test_conversions_that_are_refused(void **state) {
   (void)state;
   static const ord_convert_options half = {.kind = ORD_FILE_CHECKPOINT, .dtype = ORD_BF16};
-  static const ord_convert_options integer = {.kind = ORD_FILE_SAFETENSORS, .dtype = ORD_I8};
+  static const ord_convert_options integer = {.kind = ORD_FILE_SAFETENSORS, .dtype = ORD_I32};
   static const struct {
     test_tensor tensor[6];
     uint32_t count;
@@ -243,7 +243,7 @@ static void test_conversions_that_are_refused(void **state) {
        &to_checkpoint,
        "tensor 'norm.adam_m' is F32 [3], wanted F32 [4]"},
       {{{"a", "F32", 1, {1}}}, 1, &half, "found type bf16; wanted f32, the type of a checkpoint"},
-      {{{"a", "F32", 1, {1}}}, 1, &integer, "found type i8; wanted f32, f16 or bf16"},
+      {{{"a", "F32", 1, {1}}}, 1, &integer, "found type i32; wanted f32, f16, bf16 or i8"},
   };
   test_model model = read_model(small_model);
   empty_folder(folder);
