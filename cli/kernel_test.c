@@ -1,81 +1,195 @@
 /* SPDX-License-Identifier: MIT
  *
- * ordito kernel-test PLUGIN.so: the grid runs in a child process; a crash is a line of the report that names the row.
+ * ordito kernel-test PLUGIN.so: the rows run in a child process, which tells each row through a pipe. Where it dies or
+ * hangs, that row has its verdict and another child goes on behind it.
  */
 #include <errno.h>
-#include <stdio.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/kernel_report.h"
 
-/* Shared with the child. */
-typedef struct progress {
-  char row[96];   /* that it is about to run */
-  bool has_ended; /* by itself, its report written */
-} progress;
+/* What the child tells. */
+typedef struct message {
+  bool has_ended; /* all was done, or failed with a message on stderr; `code` is what it exits with */
+  int code;
+  ord_row_state state;
+  test_row row;
+} message;
 
-static void note_row(void *context, const char *row) {
-  progress *shared = context;
-  snprintf(shared->row, sizeof shared->row, "%s", row);
-}
+/* ---- the child --------------------------------------------------------------------------------------------------- */
 
-static int test_here(const cli_request *request, progress *shared) {
-  ord_error err = ORD_ERROR_INIT;
-  char *report = NULL;
-  uint32_t failed = 0;
-  const ord_kernel_test_options options = {.struct_size = sizeof options,
-                                           .row = request->row,
-                                           .json = request->json,
-                                           .row_fn = note_row,
-                                           .row_context = shared};
-  if (!ord_kernel_test(request->positional[0], &options, &report, &failed, &err)) return cli_fail(&err);
-  const int code = cli_print(report);
-  return code == CLI_OK && failed > 0 ? CLI_WRONG : code;
-}
-
-/* What became of the child, as an exit code. */
-static int judge(const cli_request *request, const progress *shared, int status) {
-  if (WIFEXITED(status) && shared->has_ended) return WEXITSTATUS(status);
-  const char *file = request->positional[0];
-  char how[64];
-  if (WIFEXITED(status))
-    snprintf(how, sizeof how, "it called exit(%d)", WEXITSTATUS(status));
-  else
-    snprintf(how, sizeof how, "%s", strsignal(WTERMSIG(status)));
-  if (!*shared->row) {
-    fprintf(stderr, "ordito: %s crashed while it was loaded: %s\n", file, how);
-    return CLI_WRONG;
+/* Whatever goes wrong here the parent sees as the pipe's end. */
+static void tell(int pipe, const message *told) {
+  const char *from = (const char *)told;
+  for (size_t done = 0; done < sizeof *told;) {
+    const ssize_t written = write(pipe, from + done, sizeof *told - done);
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) done += (size_t)written;
   }
-  printf("FAILED  %s\n        crashed: %s\n        again: ordito kernel-test %s --row %s\n", shared->row, how, file,
-         shared->row);
-  (void)cli_flush();
-  return CLI_WRONG;
+}
+
+static void tell_row(void *context, const ord_kernel_row *row) {
+  message told = {.state = row->state, .row = {.index = row->index, .count = row->count, .error = row->error}};
+  snprintf(told.row.row, sizeof told.row.row, "%s", row->row);
+  snprintf(told.row.kernel, sizeof told.row.kernel, "%s", row->kernel);
+  snprintf(told.row.op, sizeof told.row.op, "%s", row->op);
+  snprintf(told.row.operands, sizeof told.row.operands, "%s", row->operands);
+  snprintf(told.row.attributes, sizeof told.row.attributes, "%s", row->attributes);
+  snprintf(told.row.text, sizeof told.row.text, "%s", row->text);
+  tell(*(const int *)context, &told);
+}
+
+/* Tests the rows from `first` on. What the plugin prints must not come between the lines of the report. */
+static void test_rows(const cli_request *request, uint32_t first, int pipe) {
+  ord_error err = ORD_ERROR_INIT;
+  const ord_kernel_test_options options = {
+      .struct_size = sizeof options, .row = request->row, .cpu = request->cpu, .first = first};
+  message end = {.has_ended = true};
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  if (!ord_kernel_test(request->positional[0], &options, tell_row, &pipe, &err)) end.code = cli_fail(&err);
+  tell(pipe, &end);
+  _exit(end.code);
+}
+
+/* ---- the parent -------------------------------------------------------------------------------------------------- */
+
+typedef struct child {
+  pid_t id;
+  int pipe;
+} child;
+
+static bool start(const cli_request *request, uint32_t first, child *out) {
+  int end[2];
+  fflush(NULL); /* else the child would hold what is not written yet, too */
+  out->id = -1;
+  if (pipe(end) == 0) {
+    out->pipe = end[0];
+    out->id = fork();
+    if (out->id == 0) {
+      close(end[0]);
+      test_rows(request, first, end[1]);
+    }
+    close(end[1]);
+    if (out->id < 0) close(end[0]);
+  }
+  if (out->id < 0) cli_say(stderr, "ordito: no child process could be started; %s\n", strerror(errno));
+  return out->id >= 0;
+}
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+typedef enum { CHILD_TOLD, CHILD_IS_GONE, CHILD_IS_LATE } child_news;
+
+static child_news listen_to(const child *from, int64_t limit_ms, message *out) {
+  const int64_t end = now_ms() + limit_ms;
+  for (size_t got = 0; got < sizeof *out;) {
+    const int64_t left = end - now_ms();
+    struct pollfd ready = {.fd = from->pipe, .events = POLLIN};
+    const int found = left > 0 ? poll(&ready, 1, (int)left) : 0;
+    if (found < 0 && errno == EINTR) continue;
+    if (found == 0) return CHILD_IS_LATE;
+    const ssize_t more = found < 0 ? -1 : read(from->pipe, (char *)out + got, sizeof *out - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) return CHILD_IS_GONE;
+    got += (size_t)more;
+  }
+  return CHILD_TOLD;
+}
+
+/* What a child came to. */
+typedef struct ending {
+  bool has_ended; /* by itself, with `code` */
+  int code;
+  row_verdict verdict; /* else: CRASHED or TIMED_OUT */
+  int signal;
+  char how[96];
+  bool has_told;     /* of any row */
+  bool is_in_row;    /* began, not ended */
+  message last;      /* row */
+  bool is_no_memory; /* the report could not be written */
+} ending;
+
+static void bury(const child *dead, child_news news, int64_t limit_s, ending *out) {
+  int status = 0;
+  if (news == CHILD_IS_LATE) kill(dead->id, SIGKILL);
+  while (waitpid(dead->id, &status, 0) < 0 && errno == EINTR) continue;
+  close(dead->pipe);
+  out->verdict = news == CHILD_IS_LATE ? ROW_TIMED_OUT : ROW_CRASHED;
+  if (news == CHILD_IS_LATE) {
+    snprintf(out->how, sizeof out->how, "no end within %lld s (--time-limit)", (long long)limit_s);
+  } else if (WIFSIGNALED(status)) {
+    out->signal = WTERMSIG(status);
+    snprintf(out->how, sizeof out->how, "%s", strsignal(out->signal));
+  } else {
+    snprintf(out->how, sizeof out->how, "it called exit(%d)", WEXITSTATUS(status));
+  }
+}
+
+/* Reports the rows that the child tells until it has come to an end. */
+static ending follow(const child *from, kernel_report *report) {
+  static const row_verdict verdict_of[] = {
+      [ORD_ROW_PASSED] = ROW_PASSED, [ORD_ROW_REFUSED] = ROW_REFUSED, [ORD_ROW_FAILED] = ROW_FAILED};
+  const int64_t limit_s = report->request->time_limit;
+  ending end = {0};
+  message got;
+  child_news news;
+  while ((news = listen_to(from, limit_s * 1000, &got)) == CHILD_TOLD && !got.has_ended) {
+    end.has_told = true;
+    end.is_in_row = got.state == ORD_ROW_BEGINS;
+    end.last = got;
+    if (!end.is_in_row && !report_row(report, &got.row, verdict_of[got.state], 0)) end.is_no_memory = true;
+  }
+  end.has_ended = news == CHILD_TOLD;
+  end.code = end.has_ended ? got.code : CLI_WRONG;
+  bury(from, news, limit_s, &end);
+  return end;
+}
+
+/* Puts the end of a child that did not end by itself down to a row, or to no row. False if no other child is to go on
+ * behind it; *first is where. */
+static bool judge(kernel_report *report, ending *end, uint32_t *first) {
+  static const char *const how_named[] = {[ROW_CRASHED] = "crashed", [ROW_TIMED_OUT] = "timed out"};
+  char fault[128];
+  test_row *row = &end->last.row;
+  *first = row->index + 1;
+  if (end->is_in_row) {
+    snprintf(row->text, sizeof row->text, "%s", end->how);
+    if (!report_row(report, row, end->verdict, end->signal)) end->is_no_memory = true;
+    return *first < row->count;
+  }
+  snprintf(fault, sizeof fault, "%s: %s", how_named[end->verdict], end->how);
+  const bool is_done = end->has_told && *first == row->count;
+  report_fault(report,
+               is_done         ? "while it was unloaded"
+               : end->has_told ? "between rows"
+                               : "while it was loaded",
+               fault);
+  return end->has_told && !is_done;
 }
 
 int cli_kernel_test(const cli_request *request) {
-  progress *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) {
-    fprintf(stderr, "ordito: out of memory\n");
+  kernel_report report = {.request = request};
+  ending end;
+  uint32_t first = 0;
+  do {
+    child process;
+    if (!start(request, first, &process)) return CLI_MACHINE;
+    end = follow(&process, &report);
+  } while (!end.has_ended && judge(&report, &end, &first));
+  if (end.is_no_memory) {
+    cli_say(stderr, "ordito: out of memory\n");
     return CLI_MACHINE;
   }
-  fflush(NULL);
-  const pid_t child = fork();
-  if (child < 0) {
-    fprintf(stderr, "ordito: no child process could be started; %s\n", strerror(errno));
-    return CLI_MACHINE;
-  }
-  if (child == 0) {
-    const int code = test_here(request, shared);
-    shared->has_ended = true;
-    _exit(code);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return CLI_MACHINE;
-  const int code = judge(request, shared, status);
-  munmap(shared, sizeof *shared);
-  return code;
+  if (end.has_ended && end.code != CLI_OK && !report.has_rows) return end.code;
+  const int code = report_end(&report);
+  return end.has_ended && end.code != CLI_OK ? end.code : code;
 }

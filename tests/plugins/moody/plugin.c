@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A plugin that goes wrong at one moment: while it is loaded or unloaded, where the environment's ORDITO_TEST_MOMENT
+ * says so; in the row of rank 2 it hangs, in that of rank 6 it crashes, in all others it is right but talks. For the
+ * tests of `ordito kernel-test`.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ordito_plugin.h"
+
+const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
+                                          .struct_size = sizeof(ord_manifest),
+                                          .abi_major = ORD_ABI_MAJOR,
+                                          .abi_minor_needed = ORD_ABI_MINOR,
+                                          .abi_minor_built = ORD_ABI_MINOR,
+                                          .flags = ORD_PLUGIN_UNLOADABLE,
+                                          .name = "moody",
+                                          .version = "1"};
+
+static void crash_at(const char *moment) {
+  const char *wanted = getenv("ORDITO_TEST_MOMENT");
+  if (wanted && strcmp(wanted, moment) == 0) abort();
+}
+
+__attribute__((constructor)) static void loaded(void) { crash_at("load"); }
+__attribute__((destructor)) static void unloaded(void) { crash_at("unload"); }
+
+static ord_status query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
+  (void)kernel;
+  for (uint32_t i = 0; i < node->operand_count; i++) {
+    const ord_operand *operand = &node->operand[i];
+    int64_t stride = 4;
+    for (uint32_t axis = operand->rank; axis-- > 0; stride *= operand->dim[axis])
+      if (operand->dtype != ORD_F32 || operand->stride[axis] != stride || operand->extent[axis] != ORD_NONE) {
+        snprintf(answer->reason, sizeof answer->reason, "wants dense f32 of fixed size");
+        return ORD_NO;
+      }
+  }
+  answer->phase_count = 1;
+  answer->chunk_limit[0] = 1;
+  answer->epilogue_served = 0;
+  return ORD_OK;
+}
+
+static ord_status prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
+                          const ord_host *host, void **state, ord_plugin_error *err) {
+  (void)kernel;
+  (void)answer;
+  (void)host;
+  (void)err;
+  *state = (void *)(uintptr_t)node;
+  return ORD_OK;
+}
+
+static ord_status launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
+  (void)err;
+  const ord_node *node = state;
+  const float *in = exec->operand[0];
+  float *out = exec->operand[ord_node_output(node, 0)];
+  int64_t count = 1;
+  printf("this is no part of a report\n");
+  fflush(stdout);
+  while (node->operand[0].rank == 2) pause();
+  if (node->operand[0].rank == 6) abort();
+  for (uint32_t i = 0; i < node->operand[0].rank; i++) count *= node->operand[0].dim[i];
+  for (int64_t i = 0; i < count; i++) out[i] = tanhf(in[i]);
+  return ORD_OK;
+}
+
+static void retire(void *state) { (void)state; }
+
+static const ord_kernel tanh_moody = {.struct_size = sizeof tanh_moody,
+                                      .priority = -100,
+                                      .name = "tanh_moody",
+                                      .op = "tanh",
+                                      .query = query,
+                                      .prepare = prepare,
+                                      .launch = launch,
+                                      .retire = retire};
+
+static const ord_kernel *const kernels[] = {&tanh_moody};
+static const ord_plugin plugin = {.struct_size = sizeof plugin, .kernel_count = 1, .kernel = kernels};
+
+ord_status ord_plugin_open(const ord_host *host, const ord_plugin **out, ord_plugin_error *err) {
+  (void)host;
+  (void)err;
+  *out = &plugin;
+  return ORD_OK;
+}
