@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "runtime/clock.h"
 
 /* One step, ready to launch. */
 typedef struct {
@@ -52,10 +53,14 @@ static void *locate(const ord_plan *plan, const ord_memory *memory, const ord_lo
   return base + place->offset;
 }
 
+void ord_plan_operands(const ord_plan *plan, const ord_memory *memory, const ord_step *step, void **operand) {
+  for (uint32_t i = 0; i < step->node.operand_count; i++) operand[i] = locate(plan, memory, &step->place[i]);
+}
+
 /* Fills `operand` [step->node.operand_count], which the result points to. */
 static captured_step resolve(const ord_plan *plan, const ord_memory *memory, const ord_step *step, void **operand) {
   unsigned char *arena = memory->arena;
-  for (uint32_t i = 0; i < step->node.operand_count; i++) operand[i] = locate(plan, memory, &step->place[i]);
+  ord_plan_operands(plan, memory, step, operand);
   const ord_answer *answer = &step->choice.answer;
   return (captured_step){.step = step,
                          .operand = operand,
@@ -71,6 +76,8 @@ typedef struct {
   uint32_t phase;
   unsigned char *worker;
   size_t worker_stride;
+  ord_phase_time *time; /* of this phase, one each `time_stride` for the threads; NULL: no timing */
+  size_t time_stride;
   atomic_flag has_failed; /* the first failure is kept */
   ord_status status;
   ord_plugin_error error;
@@ -100,47 +107,67 @@ static bool launch_chunk(void *context, uint32_t chunk, uint32_t chunk_count, ui
   return false;
 }
 
+static bool launch_timed_chunk(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
+  const launch *run = context;
+  ord_phase_time *time = run->time + worker * run->time_stride;
+  const uint64_t begin = ord_clock_ns();
+  const bool is_done = launch_chunk(context, chunk, chunk_count, worker);
+  time->ns += ord_clock_ns() - begin;
+  time->chunks++;
+  return is_done;
+}
+
 static bool fail_launch(const launch *run, ord_error *err) {
   const ord_step *step = run->captured->step;
   ord_fail_plugin(err, run->status, &run->error, step->choice.kernel->name);
   return ord_fail_prefix(err, "%s: launch failed in plugin %s", step->node.label, step->choice.plugin->manifest->name);
 }
 
-static bool run_step(ord_pool *pool, const captured_step *captured, unsigned char *worker, size_t worker_stride,
-                     ord_error *err) {
+/* A run of a plan: where it is, and what its launches share. Lives on the caller's stack. */
+typedef struct {
+  ord_pool *pool;
+  const ord_run_options *options; /* may be NULL */
+  unsigned char *worker;
+  size_t worker_stride;
+  uint32_t step, phase; /* how many are done */
+} walk;
+
+static bool run_step(walk *at, const captured_step *captured, ord_error *err) {
   const ord_answer *answer = &captured->step->choice.answer;
-  launch run = {.captured = captured, .worker = worker, .worker_stride = worker_stride, .has_failed = ATOMIC_FLAG_INIT};
-  for (uint32_t phase = 0; phase < answer->phase_count; phase++) {
+  ord_phase_time *time = at->options ? at->options->phase : NULL;
+  launch run = {.captured = captured,
+                .worker = at->worker,
+                .worker_stride = at->worker_stride,
+                .time_stride = time ? at->options->phase_stride : 0,
+                .has_failed = ATOMIC_FLAG_INIT};
+  for (uint32_t phase = 0; phase < answer->phase_count; phase++, at->phase++) {
     run.phase = phase;
-    if (!ord_pool_phase(pool, launch_chunk, &run, answer->chunk_limit[phase])) return fail_launch(&run, err);
+    run.time = time ? time + at->phase : NULL;
+    if (!ord_pool_phase(at->pool, time ? launch_timed_chunk : launch_chunk, &run, answer->chunk_limit[phase]))
+      return fail_launch(&run, err);
   }
   return true;
 }
 
-static uint64_t now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-/* Step number `index` with what the caller asked for around it: cancel before, timing. */
-static bool run_step_with(ord_pool *pool, const captured_step *captured, uint32_t index, unsigned char *worker,
-                          size_t worker_stride, const ord_run_options *options, ord_error *err) {
+/* The next step with what the caller asked for around it: cancel before, timing. */
+static bool run_next(walk *at, const captured_step *captured, ord_error *err) {
+  const ord_run_options *options = at->options;
   if (options && options->cancel && atomic_load_explicit(options->cancel, memory_order_relaxed))
     return ord_fail(err, ORD_CANCELLED, "the run was cancelled before %s", captured->step->node.label);
-  if (!options || !options->step_ns) return run_step(pool, captured, worker, worker_stride, err);
-  const uint64_t begin = now_ns();
-  const bool is_done = run_step(pool, captured, worker, worker_stride, err);
-  options->step_ns[index] += now_ns() - begin;
+  const uint64_t begin = options && options->step_ns ? ord_clock_ns() : 0;
+  const bool is_done = run_step(at, captured, err);
+  if (options && options->step_ns) options->step_ns[at->step] += ord_clock_ns() - begin;
+  at->step++;
   return is_done;
 }
 
 bool ord_capture_replay(ord_device *device, const ord_capture *capture, const ord_run_options *options,
                         ord_error *err) {
+  walk at = {
+      .pool = device->pool, .options = options, .worker = capture->worker, .worker_stride = capture->worker_stride};
   bool is_done = true;
   ord_pool_lease(device->pool);
-  for (uint32_t i = 0; is_done && i < capture->step_count; i++)
-    is_done = run_step_with(device->pool, &capture->step[i], i, capture->worker, capture->worker_stride, options, err);
+  for (uint32_t i = 0; is_done && i < capture->step_count; i++) is_done = run_next(&at, &capture->step[i], err);
   ord_pool_release(device->pool);
   return is_done;
 }
@@ -162,11 +189,13 @@ bool ord_plan_run_eager(ord_device *device, const ord_plan *plan, const ord_memo
   count_operands(plan, &largest);
   void **operand = calloc((size_t)largest + 1, sizeof *operand);
   if (!operand) return ord_fail_memory(err, "running a plan");
+  walk at = {
+      .pool = device->pool, .options = options, .worker = memory->worker, .worker_stride = memory->worker_stride};
   bool is_done = true;
   ord_pool_lease(device->pool);
   for (uint32_t i = 0; is_done && i < plan->step_count; i++) {
     const captured_step resolved = resolve(plan, memory, &plan->step[i], operand);
-    is_done = run_step_with(device->pool, &resolved, i, memory->worker, memory->worker_stride, options, err);
+    is_done = run_next(&at, &resolved, err);
   }
   ord_pool_release(device->pool);
   free(operand);

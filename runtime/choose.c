@@ -261,13 +261,10 @@ static void tell_unknown_pin(const kernel_contest *contest, ord_text *text) {
 }
 
 static void tell_reasons(const kernel_contest *contest, ord_text *text) {
-  const char *between = "";
   for (uint32_t i = 0; i < contest->count; i++) {
     const contender *entry = &contest->entry[i];
     if (!entry->is_asked || entry->serves) continue;
-    ord_text_add(text, "%s%s@%s: %s", between, entry->kernel->name, entry->plugin->manifest->name,
-                 entry->answer.reason);
-    between = "; ";
+    ord_text_add(text, "; %s@%s: %s", entry->kernel->name, entry->plugin->manifest->name, entry->answer.reason);
   }
 }
 
@@ -279,15 +276,15 @@ static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_e
   if (contest->pin && !any_asked) {
     tell_unknown_pin(contest, &text);
   } else if (contest->pin) {
-    ord_text_add(&text, "the pinned kernel does not serve this op; ");
+    ord_text_add(&text, "the pinned kernel does not serve this op");
     tell_reasons(contest, &text);
   } else if (!contest->count) {
     ord_text_add(&text, "no plugin has a kernel of op '%s'; plugins: ", contest->node->op);
     list_plugins(contest->chooser, &text);
   } else {
     ord_text_add(&text,
-                 has_reference ? "only the reference serves this op '%s', and falling to it is denied; "
-                               : "no kernel serves this op '%s'; ",
+                 has_reference ? "only the reference serves this op '%s', and falling to it is denied"
+                               : "no kernel serves this op '%s'",
                  contest->node->op);
     tell_reasons(contest, &text);
   }

@@ -21,9 +21,18 @@ typedef struct ord_memory {
   size_t worker_stride;
 } ord_memory;
 
+/* What one thread did in one phase. */
+typedef struct ord_phase_time {
+  uint64_t ns;     /* inside its chunks */
+  uint64_t chunks; /* each was timed with two looks at the clock, one of which is in `ns` */
+} ord_phase_time;
+
 typedef struct ord_run_options {
   const atomic_bool *cancel; /* checked between steps; NULL: none */
   uint64_t *step_ns;         /* [step_count]: adds each step's wall time; NULL: no timing */
+  ord_phase_time *phase;     /* [threads][phase_stride]: adds what each thread did in each phase of the plan, phases
+                                counted over all steps; NULL: no timing */
+  size_t phase_stride;       /* at least plan->phase_count */
 } ord_run_options;
 
 typedef struct ord_capture ord_capture;

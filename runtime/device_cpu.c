@@ -5,23 +5,22 @@
 #include "runtime/capture.h"
 
 #include <stdlib.h>
-#include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-enum { ALIGNMENT = 64 };
+#include "runtime/pages.h"
 
+/* Zeroed, asked for or not: that costs nothing here. Small pages: most of a long context is never used. */
 static void *allocate(ord_device *device, size_t bytes, bool zeroed) {
   (void)device;
-  void *memory;
-  if (posix_memalign(&memory, ALIGNMENT, bytes ? bytes : 1)) return NULL;
-  return zeroed ? memset(memory, 0, bytes) : memory;
+  (void)zeroed;
+  return ord_pages_take(bytes, false);
 }
 
 static void release(ord_device *device, void *memory) {
   (void)device;
-  free(memory);
+  ord_pages_release(memory);
 }
 
 static void destroy(ord_device *device) {

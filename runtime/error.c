@@ -5,16 +5,25 @@
  */
 #include "runtime/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct {
   char bytes[sizeof(((ord_error *)0)->text)];
   size_t length;
+  size_t room; /* of the caller's error, at most that of `bytes` */
 } error_text;
 
+/* A caller that was built with another header may have a shorter text. */
+static error_text begin_text(const ord_error *err) {
+  const size_t begin = offsetof(ord_error, text);
+  const bool is_shorter = err->struct_size > begin && err->struct_size < sizeof *err;
+  return (error_text){.room = is_shorter ? err->struct_size - begin : sizeof err->text};
+}
+
 static void append(error_text *text, const char *format, va_list arguments) {
-  const size_t room = sizeof text->bytes - text->length;
+  const size_t room = text->room - text->length;
   const int wanted = vsnprintf(text->bytes + text->length, room, format, arguments);
   if (wanted < 0) {
     text->bytes[text->length] = '\0';
@@ -25,7 +34,7 @@ static void append(error_text *text, const char *format, va_list arguments) {
     return;
   }
   /* Cut: drop the rest of a UTF-8 character that lost its end, at most three bytes and its first one. */
-  size_t end = sizeof text->bytes - 1;
+  size_t end = text->room - 1;
   size_t start = end;
   while (start > 0 && end - start < 3 && ((unsigned char)text->bytes[start - 1] & 0xc0u) == 0x80u) start--;
   if (start > 0 && (unsigned char)text->bytes[start - 1] >= 0xc0u) {
@@ -57,7 +66,7 @@ static void store(ord_error *err, ord_status code, const char *file, uint32_t li
 
 bool ord_fail(ord_error *err, ord_status code, const char *format, ...) {
   if (!err) return false;
-  error_text text = {.length = 0};
+  error_text text = begin_text(err);
   va_list arguments;
   va_start(arguments, format);
   append(&text, format, arguments);
@@ -69,7 +78,7 @@ bool ord_fail(ord_error *err, ord_status code, const char *format, ...) {
 bool ord_fail_at(ord_error *err, ord_status code, const char *file, uint32_t line, uint32_t column, const char *format,
                  ...) {
   if (!err) return false;
-  error_text text = {.length = 0};
+  error_text text = begin_text(err);
   if (line && column)
     append_format(&text, "%s:%u:%u: ", file, line, column);
   else if (line)
@@ -86,7 +95,7 @@ bool ord_fail_at(ord_error *err, ord_status code, const char *file, uint32_t lin
 
 bool ord_fail_prefix(ord_error *err, const char *format, ...) {
   if (!err) return false;
-  error_text text = {.length = 0};
+  error_text text = begin_text(err);
   va_list arguments;
   va_start(arguments, format);
   append(&text, format, arguments);
@@ -103,7 +112,7 @@ bool ord_fail_plugin(ord_error *err, ord_status code, const ord_plugin_error *fr
    * text may lack its end. */
   const bool is_failure = code > ORD_NO && code <= ORD_UNSUPPORTED;
   const int bytes = (int)strnlen(from->text, sizeof from->text);
-  error_text text = {.length = 0};
+  error_text text = begin_text(err);
   if (bytes)
     append_format(&text, "%s: %.*s", who, bytes, from->text);
   else
@@ -111,4 +120,12 @@ bool ord_fail_plugin(ord_error *err, ord_status code, const ord_plugin_error *fr
   if (from->native) append_format(&text, " (native code %d)", from->native);
   store(err, is_failure ? code : ORD_INTERNAL, "", 0, 0, &text);
   return false;
+}
+
+ord_status ord_status_of_errno(int number) {
+  static const int wrong_name[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, EROFS, ELOOP, ENAMETOOLONG, ENXIO};
+  if (number == ENOMEM) return ORD_NO_MEMORY;
+  for (size_t i = 0; i < sizeof wrong_name / sizeof *wrong_name; i++)
+    if (wrong_name[i] == number) return ORD_INVALID;
+  return ORD_IO;
 }

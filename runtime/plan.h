@@ -76,6 +76,7 @@ typedef struct ord_plan {
   size_t persistent_begin;           /* the arena from here to its end is zeroed once; the rest is undefined at first */
   size_t worker_bytes;               /* for each thread, the largest of all steps */
   uint32_t phase_count;              /* launches of a replay, for reports */
+  uint32_t written_out_count;        /* composites of the graph that are several steps here, for reports */
   size_t stored_bytes, packed_bytes; /* of weights that the plan keeps, as stored and packed; each once */
   size_t moved_bytes; /* copied by reshape, transpose, slice, split and concat steps in a run at the maximum */
 } ord_plan;

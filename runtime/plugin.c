@@ -16,6 +16,7 @@
 #include "runtime/plugin_check.h"
 #include "runtime/plugin_elf.h"
 #include "runtime/plugin_image.h"
+#include "runtime/text.h"
 
 enum { HOST_FEATURES = 0, LOG_LINE_BYTES = 1024 };
 
@@ -139,9 +140,9 @@ static bool admit(ord_registry *registry, const loaded_plugin *described, ord_pl
   loaded->entry.manifest = &loaded->manifest;
   if (!call_open(registry, file, open, &loaded->entry.plugin, err)) return false;
   registry->loaded[registry->count++] = loaded;
-  say(registry, loaded->handle ? ORD_LOG_INFO : ORD_LOG_DEBUG, "plugin %s %s: %u kernels, digest %016llx, from %s",
+  say(registry, loaded->handle ? ORD_LOG_INFO : ORD_LOG_DEBUG, "plugin %s %s: %u kernel%s, digest %016llx, from %s",
       loaded->manifest.name, loaded->manifest.version, loaded->entry.plugin->kernel_count,
-      (unsigned long long)loaded->entry.digest, file);
+      ord_plural(loaded->entry.plugin->kernel_count), (unsigned long long)loaded->entry.digest, file);
   return true;
 }
 

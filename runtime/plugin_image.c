@@ -60,7 +60,8 @@ bool ord_image_file_read(const char *path, ord_image_file *out, ord_error *err) 
   *out = (ord_image_file){0};
   /* O_NONBLOCK: a named pipe is refused below instead of waiting for a writer here. */
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return ord_fail(err, ORD_IO, "%s: cannot be opened; %s", path, strerror(errno));
+  if (descriptor < 0)
+    return ord_fail(err, ord_status_of_errno(errno), "%s: cannot be opened; %s", path, strerror(errno));
   const bool is_read = read_descriptor(path, descriptor, out, err);
   close(descriptor);
   return is_read;

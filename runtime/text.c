@@ -4,7 +4,6 @@
  */
 #include "runtime/text.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,16 +76,32 @@ static size_t utf8_length(const unsigned char *at) {
   return 0;
 }
 
+/* C0, delete, and C1, which in UTF-8 is two bytes: a terminal may take any of them for the begin of a command. */
+static bool is_control(const unsigned char *at) {
+  return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0);
+}
+
+size_t ord_text_printable(const char *text) {
+  const unsigned char *const start = (const unsigned char *)text, *at = start;
+  while (*at == '\n' || *at == '\t' || !is_control(at)) {
+    const size_t bytes = utf8_length(at);
+    if (!bytes) break;
+    at += bytes;
+  }
+  return (size_t)(at - start);
+}
+
 void ord_text_add_json(ord_text *text, const char *string) {
   static const char escaped[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
   ord_text_add_n(text, "\"", 1);
   for (const char *at = string; *at;) {
     const char *special = strchr(escaped, *at);
-    const size_t bytes = utf8_length((const unsigned char *)at);
+    const unsigned char *const byte = (const unsigned char *)at;
+    const size_t bytes = utf8_length(byte);
     if (special)
       ord_text_add(text, "\\%c", letter[special - escaped]);
-    else if ((unsigned char)*at < 0x20)
-      ord_text_add(text, "\\u%04x", (unsigned)(unsigned char)*at);
+    else if (is_control(byte))
+      ord_text_add(text, "\\u%04x", (unsigned)byte[bytes - 1]); /* of C1 the second byte is the code point */
     else if (!bytes)
       ord_text_add_n(text, "\xef\xbf\xbd", 3);
     else
@@ -117,7 +132,14 @@ bool ord_ends_with(const char *text, const char *ending) {
   return length >= wanted && strcmp(text + length - wanted, ending) == 0;
 }
 
+const char *ord_plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
 static uint16_t least(uint16_t a, uint16_t b) { return a < b ? a : b; }
+
+/* A name for comparing: ASCII letters in lower case. */
+static void fold_case(const char *name, size_t length, char *out) {
+  for (size_t i = 0; i < length; i++) out[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+}
 
 /* Insertions, deletions, replacements and swaps of neighbours. Both lengths are at most COMPARED_NAME_MAX. */
 static uint16_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
@@ -164,13 +186,16 @@ static uint16_t rank_name(const char *name, size_t length, const char *other, si
 
 const char *ord_nearest_name(const char *name, const char *const *candidate, size_t count) {
   const size_t length = strlen(name);
+  char folded[COMPARED_NAME_MAX], other[COMPARED_NAME_MAX];
   if (length > COMPARED_NAME_MAX) return NULL;
+  fold_case(name, length, folded);
   const char *nearest = NULL;
   uint16_t nearest_rank = UINT16_MAX;
   for (size_t i = 0; i < count; i++) {
     const size_t other_length = candidate[i] ? strlen(candidate[i]) : SIZE_MAX;
     if (other_length > COMPARED_NAME_MAX) continue;
-    const uint16_t rank = rank_name(name, length, candidate[i], other_length);
+    fold_case(candidate[i], other_length, other);
+    const uint16_t rank = rank_name(folded, length, other, other_length);
     if (rank >= nearest_rank) continue;
     nearest = candidate[i];
     nearest_rank = rank;

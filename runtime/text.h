@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A growing text for reports and messages, and the search for the nearest name. Out of memory is remembered and told
- * once, at the end, so that callers need not check each append.
+ * A growing text for reports and messages. Out of memory is remembered and told once, at the end, so that callers need
+ * not check each append. ord_text_printable and ord_nearest_name of ordito.h are here too.
  */
 #ifndef ORDITO_RUNTIME_TEXT_H
 #define ORDITO_RUNTIME_TEXT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "runtime/error.h"
 
@@ -20,7 +21,7 @@ void ord_text_add(ord_text *text, const char *format, ...) ORD_PRINTF(2, 3);
 void ord_text_add_list(ord_text *text, const char *format, va_list arguments) ORD_PRINTF(2, 0);
 void ord_text_add_n(ord_text *text, const char *bytes, size_t length);
 
-/* Appends a JSON string with quotes and escapes; bytes that are not UTF-8 become U+FFFD. */
+/* Appends a JSON string with quotes, control characters as escapes; bytes that are not UTF-8 become U+FFFD. */
 void ord_text_add_json(ord_text *text, const char *string);
 
 void ord_text_finish(ord_text *text);
@@ -30,8 +31,7 @@ ORD_MUST_CHECK bool ord_text_give(ord_text *text, const char *what, char **out, 
 
 bool ord_ends_with(const char *text, const char *ending);
 
-/* The candidate nearest to `name` by edit distance (a transposition counts one), or NULL if none is near enough to
- * be worth a "did you mean". `candidate` may hold NULLs, which are skipped. */
-const char *ord_nearest_name(const char *name, const char *const *candidate, size_t count);
+/* What a regular noun takes behind its number: "" for 1, else "s". */
+const char *ord_plural(uint64_t count);
 
 #endif

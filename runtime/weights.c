@@ -6,15 +6,14 @@
 #include "runtime/weights.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { BLOCK_ALIGNMENT = 64, PACK_SLICE_MAX = 64 };
-#define READ_SLICE_BYTES ((size_t)4 << 20)
+#include "runtime/clock.h"
+#include "runtime/pages.h"
+#include "runtime/weight_read.h"
+
+enum { PACK_SLICE_MAX = 64 };
 #define PACK_SLICE_BYTES ((size_t)1 << 18)
-/* Slices read between two calls of progress. */
-#define READ_WAVE 16u
 
 typedef enum { AS_STORED, PACKED, SCALES } block_kind;
 
@@ -34,34 +33,32 @@ typedef struct {
   uint32_t weight_count;
   uint32_t uses;
   size_t bytes;
-  void *allocation;
-  unsigned char *memory; /* inside the allocation, aligned */
+  unsigned char *memory;
 } weight_block;
 
 struct ord_weight_store {
-  ord_weight_source source;
+  ord_weight_reader reader;
   pthread_mutex_t lock;
   weight_block **block;
   uint32_t count, capacity;
   ord_weight_usage usage;
-  ord_progress_fn progress;
-  void *progress_context;
-  uint64_t progress_done, progress_all;
+  /* What is only packed is read into one buffer that serves all weights in turn: its pages are taken once and it stays
+   * in the caches. NULL until it is needed. */
+  unsigned char *buffer;
+  size_t buffer_bytes;
 };
 
 /* ---- blocks ---- */
 
 static void block_destroy(weight_block *block) {
   if (!block) return;
-  free(block->allocation);
+  ord_pages_release(block->memory);
   free(block->weight);
   free(block);
 }
 
-/* Zeroed, so that padding of a packed layout is the same whoever packs it; large blocks come zeroed from the system. */
+/* Zeroed, so that padding of a packed layout is the same whoever packs it. */
 static weight_block *block_create(const block_identity *identity, size_t bytes) {
-  size_t with_slack;
-  if (!ord_size_add(bytes, BLOCK_ALIGNMENT, &with_slack)) return NULL;
   weight_block *block = calloc(1, sizeof *block);
   if (!block) return NULL;
   *block = (weight_block){.kind = identity->kind,
@@ -69,13 +66,11 @@ static weight_block *block_create(const block_identity *identity, size_t bytes) 
                           .weight_count = identity->segment_count,
                           .bytes = bytes,
                           .weight = calloc(identity->segment_count, sizeof *block->weight),
-                          .allocation = calloc(1, with_slack)};
-  if (!block->weight || !block->allocation) {
+                          .memory = ord_pages_take(bytes, true)};
+  if (!block->weight || !block->memory) {
     block_destroy(block);
     return NULL;
   }
-  const uintptr_t address = (uintptr_t)block->allocation;
-  block->memory = (unsigned char *)block->allocation + (BLOCK_ALIGNMENT - address % BLOCK_ALIGNMENT) % BLOCK_ALIGNMENT;
   for (uint32_t i = 0; i < identity->segment_count; i++) block->weight[i] = identity->segment[i].weight_id;
   return block;
 }
@@ -109,108 +104,47 @@ static bool add_block(ord_weight_store *store, weight_block *block) {
   }
   store->block[store->count++] = block;
   *usage_of(store, block) += block->bytes;
-  const size_t bytes = store->usage.original_bytes + store->usage.packed_bytes;
+  const size_t bytes = store->usage.original_bytes + store->usage.packed_bytes + store->buffer_bytes;
   if (bytes > store->usage.peak_bytes) store->usage.peak_bytes = bytes;
   return true;
 }
 
+/* Progress forgets the weights, so that another try counts them again. */
 static void remove_block(ord_weight_store *store, uint32_t index) {
   weight_block *block = store->block[index];
+  for (uint32_t i = 0; i < block->weight_count; i++)
+    ord_weight_reader_forget(&store->reader, (uint32_t)block->weight[i]);
   *usage_of(store, block) -= block->bytes;
   store->block[index] = store->block[--store->count];
   block_destroy(block);
 }
 
-/* ---- work on the pool ---- */
-
-/* The first failure of any thread; later ones are dropped. */
-typedef struct {
-  atomic_flag is_taken;
-  ord_error error;
-} first_failure;
-
-static bool note_failure(first_failure *failure, const ord_error *error) {
-  if (!atomic_flag_test_and_set(&failure->is_taken)) failure->error = *error;
-  return false;
-}
-
-static bool run_phase(ord_pool *pool, ord_pool_chunk_fn chunk_fn, void *context, uint32_t chunk_count) {
-  if (!pool) {
-    for (uint32_t chunk = 0; chunk < chunk_count; chunk++)
-      if (!chunk_fn(context, chunk, chunk_count, 0)) return false;
-    return true;
-  }
-  ord_pool_lease(pool);
-  const bool is_done = ord_pool_phase(pool, chunk_fn, context, chunk_count);
-  ord_pool_release(pool);
-  return is_done;
-}
-
 /* ---- reading ---- */
 
-typedef struct {
-  const ord_weight_source *source;
-  uint32_t weight;
-  size_t bytes, begin; /* of the weight; where this wave begins */
-  unsigned char *into;
-  first_failure failure;
-} weight_read;
-
-static bool read_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
-  (void)chunk_count;
-  (void)worker;
-  weight_read *work = context;
-  const size_t offset = work->begin + chunk * READ_SLICE_BYTES, rest = work->bytes - offset;
-  const size_t bytes = rest < READ_SLICE_BYTES ? rest : READ_SLICE_BYTES;
-  ord_error error = ORD_ERROR_INIT;
-  return work->source->read(work->source->context, work->weight, offset, bytes, work->into + offset, &error) ||
-         note_failure(&work->failure, &error);
-}
-
-static bool tell_progress(ord_weight_store *store, size_t bytes, ord_error *err) {
-  store->progress_done += bytes;
-  if (!store->progress || store->progress(store->progress_context, store->progress_done, store->progress_all))
-    return true;
-  return ord_fail(err, ORD_CANCELLED, "loading the weights was cancelled after %llu of %llu bytes",
-                  (unsigned long long)store->progress_done, (unsigned long long)store->progress_all);
-}
-
-static bool read_weight(ord_weight_store *store, ord_pool *pool, uint32_t weight, size_t bytes, unsigned char *into,
-                        ord_error *err) {
-  weight_read work = {.source = &store->source,
-                      .weight = weight,
-                      .bytes = bytes,
-                      .into = into,
-                      .failure = {.is_taken = ATOMIC_FLAG_INIT, .error = ORD_ERROR_INIT}};
-  while (work.begin < bytes) {
-    const size_t slices = (bytes - work.begin - 1) / READ_SLICE_BYTES + 1;
-    const uint32_t wave = slices < READ_WAVE ? (uint32_t)slices : READ_WAVE;
-    if (!run_phase(pool, read_slice, &work, wave)) {
-      if (err) *err = work.failure.error;
-      return false;
-    }
-    const size_t end = slices <= READ_WAVE ? bytes : work.begin + wave * READ_SLICE_BYTES;
-    if (!tell_progress(store, end - work.begin, err)) return false;
-    work.begin = end;
-  }
-  return true;
-}
-
-static bool read_segments(ord_weight_store *store, ord_pool *pool, const weight_block *block, ord_error *err) {
+static bool read_scales(ord_weight_store *store, const weight_block *block, ord_error *err) {
   size_t offset = 0;
   for (uint32_t i = 0; i < block->weight_count; i++) {
     const uint32_t weight = (uint32_t)block->weight[i];
-    const ord_weight_stored stored = store->source.stored(store->source.context, weight);
-    unsigned char *into = block->memory + offset;
-    if (block->kind == SCALES) {
-      if (!store->source.read_scale(store->source.context, weight, into, err)) return false;
-      offset += stored.scale_bytes;
-    } else {
-      if (!read_weight(store, pool, weight, stored.bytes, into, err)) return false;
-      offset += stored.bytes;
-    }
+    if (!store->reader.source.read_scale(store->reader.source.context, weight, block->memory + offset, err))
+      return false;
+    offset += store->reader.source.stored(store->reader.source.context, weight).scale_bytes;
   }
   return true;
+}
+
+static bool read_block(ord_weight_store *store, ord_pool *pool, const weight_block *block, ord_error *err) {
+  if (block->kind == SCALES) return read_scales(store, block, err);
+  ord_weight_part *part = calloc(block->weight_count, sizeof *part);
+  if (!part) return ord_fail_memory(err, "loading weights");
+  unsigned char *into = block->memory;
+  for (uint32_t i = 0; i < block->weight_count; i++) {
+    const uint32_t weight = (uint32_t)block->weight[i];
+    part[i] = (ord_weight_part){weight, store->reader.source.stored(store->reader.source.context, weight).bytes, into};
+    into += part[i].bytes;
+  }
+  const bool is_read = ord_weight_reader_read(&store->reader, pool, part, block->weight_count, err);
+  free(part);
+  return is_read;
 }
 
 static bool measure(const ord_weight_store *store, const block_identity *identity, size_t *out_bytes, ord_error *err) {
@@ -218,10 +152,10 @@ static bool measure(const ord_weight_store *store, const block_identity *identit
   if (!identity->segment_count) return ord_fail(err, ORD_INTERNAL, "a weight operand lists no segments");
   for (uint32_t i = 0; i < identity->segment_count; i++) {
     const uint64_t weight = identity->segment[i].weight_id;
-    if (weight >= store->source.weight_count)
+    if (weight >= store->reader.source.weight_count)
       return ord_fail(err, ORD_INTERNAL, "weight number %llu does not exist; wanted one below %u",
-                      (unsigned long long)weight, store->source.weight_count);
-    const ord_weight_stored stored = store->source.stored(store->source.context, (uint32_t)weight);
+                      (unsigned long long)weight, store->reader.source.weight_count);
+    const ord_weight_stored stored = store->reader.source.stored(store->reader.source.context, (uint32_t)weight);
     if (!ord_size_add(*out_bytes, identity->kind == SCALES ? stored.scale_bytes : stored.bytes, out_bytes))
       return ord_fail(err, ORD_INVALID, "the weights are too large to be held in memory");
   }
@@ -240,7 +174,7 @@ static weight_block *get_stored(ord_weight_store *store, ord_pool *pool, const b
     ord_fail(err, ORD_NO_MEMORY, "out of memory while loading weights; wanted %zu bytes", bytes);
     return NULL;
   }
-  if (!read_segments(store, pool, block, err)) {
+  if (!read_block(store, pool, block, err)) {
     block_destroy(block);
     return NULL;
   }
@@ -261,7 +195,7 @@ typedef struct {
   uint32_t operand;
   const void *const *segment;
   void *packed;
-  first_failure failure;
+  ord_first_error failure;
 } weight_pack;
 
 static const char *label_of(const ord_node *node) { return node->label ? node->label : node->op; }
@@ -277,31 +211,80 @@ static bool pack_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint
   ord_fail(&error, status == ORD_NO_MEMORY ? status : ORD_INTERNAL,
            "%s: kernel '%s' could not pack its weight '%s'; status %d in slice %u of %u", label_of(work->node),
            kernel->name, work->node->operand[work->operand].name, (int)status, chunk, chunk_count);
-  return note_failure(&work->failure, &error);
+  return ord_first_error_note(&work->failure, &error);
 }
 
-/* Reads the segments (or finds them) and lets the kernel fill `block`. */
+static void release_buffer(ord_weight_store *store) {
+  ord_pages_release(store->buffer);
+  store->buffer = NULL;
+  store->buffer_bytes = 0;
+}
+
+/* Makes the buffer at least so large; what was in it may be lost. */
+static bool need_buffer(ord_weight_store *store, size_t bytes, ord_error *err) {
+  if (store->buffer && bytes <= store->buffer_bytes) return true;
+  release_buffer(store);
+  store->buffer = ord_pages_take(bytes, true);
+  if (!store->buffer)
+    return ord_fail(err, ORD_NO_MEMORY, "out of memory while loading weights; wanted %zu bytes", bytes);
+  store->buffer_bytes = bytes;
+  return true;
+}
+
+static bool add_aligned(size_t *sum, size_t bytes) {
+  return ord_size_add(bytes, ORD_MEMORY_ALIGNMENT - 1, &bytes) &&
+         ord_size_add(*sum, bytes / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT, sum);
+}
+
+/* Finds each segment among the blocks, or lists it in `part` [segments] for the buffer. */
+static bool place_segments(ord_weight_store *store, const ord_operand *operand, const void **segment,
+                           ord_weight_part *part, uint32_t *out_part_count, ord_error *err) {
+  uint32_t count = 0;
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < operand->segment_count; i++) {
+    const block_identity original = {.kind = AS_STORED, .segment = &operand->segment[i], .segment_count = 1};
+    const weight_block *stored = find_block(store, &original);
+    part[count].weight = (uint32_t)operand->segment[i].weight_id;
+    segment[i] = stored ? stored->memory : NULL;
+    if (stored) continue;
+    if (!measure(store, &original, &part[count].bytes, err)) return false;
+    if (!add_aligned(&bytes, part[count++].bytes))
+      return ord_fail(err, ORD_INVALID, "the weights are too large to be held in memory");
+  }
+  if (count && !need_buffer(store, bytes, err)) return false;
+  bytes = 0;
+  for (uint32_t i = 0, n = 0; n < count; i++) {
+    if (segment[i]) continue;
+    segment[i] = part[n].into = store->buffer + bytes;
+    if (!add_aligned(&bytes, part[n++].bytes)) return false; /* it fitted above */
+  }
+  *out_part_count = count;
+  return true;
+}
+
+/* Reads the segments, where they are not there, and lets the kernel fill `block`. */
 static bool pack_block(ord_weight_store *store, ord_pool *pool, weight_pack *work, const weight_block *block,
                        ord_error *err) {
   const ord_operand *operand = &work->node->operand[work->operand];
   if (!operand->segment_count) return ord_fail(err, ORD_INTERNAL, "a weight operand lists no segments");
   const void **segment = calloc(operand->segment_count, sizeof *segment);
-  if (!segment) return ord_fail_memory(err, "packing weights");
-  bool is_packed = true;
-  for (uint32_t i = 0; is_packed && i < operand->segment_count; i++) {
-    const block_identity original = {.kind = AS_STORED, .segment = &operand->segment[i], .segment_count = 1};
-    const weight_block *stored = get_stored(store, pool, &original, err);
-    is_packed = stored != NULL;
-    if (stored) segment[i] = stored->memory;
-  }
+  ord_weight_part *part = calloc(operand->segment_count, sizeof *part);
+  uint32_t part_count = 0;
+  bool is_packed = segment && part;
+  if (!is_packed) ord_fail_memory(err, "packing weights");
+  is_packed = is_packed && place_segments(store, operand, segment, part, &part_count, err) &&
+              ord_weight_reader_read(&store->reader, pool, part, part_count, err);
   if (is_packed) {
+    const uint64_t begin_ns = ord_clock_ns();
     const size_t slices = block->bytes / PACK_SLICE_BYTES + 1;
     work->segment = segment;
     work->packed = block->memory;
-    is_packed = run_phase(pool, pack_slice, work, slices < PACK_SLICE_MAX ? (uint32_t)slices : PACK_SLICE_MAX);
+    is_packed = ord_pool_run(pool, pack_slice, work, slices < PACK_SLICE_MAX ? (uint32_t)slices : PACK_SLICE_MAX);
+    store->usage.pack_ns += ord_clock_ns() - begin_ns;
     if (!is_packed && err) *err = work->failure.error;
   }
   free(segment);
+  free(part);
   return is_packed;
 }
 
@@ -332,11 +315,11 @@ static weight_block *get_packed(ord_weight_store *store, ord_pool *pool, const b
 
 bool ord_weight_store_create(ord_weight_source source, ord_weight_store **out, ord_error *err) {
   ord_weight_store *store = calloc(1, sizeof *store);
-  if (!store) {
+  if (!store || !ord_weight_reader_init(&store->reader, source)) {
+    free(store);
     source.destroy(source.context);
     return ord_fail_memory(err, "making the weight store");
   }
-  store->source = source;
   pthread_mutex_init(&store->lock, NULL);
   *out = store;
   return true;
@@ -346,13 +329,14 @@ void ord_weight_store_destroy(ord_weight_store *store) {
   if (!store) return;
   for (uint32_t i = 0; i < store->count; i++) block_destroy(store->block[i]);
   free(store->block);
-  store->source.destroy(store->source.context);
+  release_buffer(store);
+  ord_weight_reader_finish(&store->reader);
   pthread_mutex_destroy(&store->lock);
   free(store);
 }
 
 ord_weight_stored ord_weight_store_stored(const ord_weight_store *store, uint32_t weight) {
-  return store->source.stored(store->source.context, weight);
+  return store->reader.source.stored(store->reader.source.context, weight);
 }
 
 /* Counts one more use of `block`, or passes its absence on. */
@@ -406,24 +390,21 @@ void ord_weight_store_drop(ord_weight_store *store, const void *memory) {
 
 void ord_weight_store_trim(ord_weight_store *store) {
   pthread_mutex_lock(&store->lock);
-  for (uint32_t i = store->count; i-- > 0;)
-    if (!store->block[i]->uses) remove_block(store, i);
+  release_buffer(store);
   pthread_mutex_unlock(&store->lock);
 }
 
 void ord_weight_store_progress(ord_weight_store *store, ord_progress_fn progress, void *context, uint64_t all) {
   pthread_mutex_lock(&store->lock);
-  store->progress = progress;
-  store->progress_context = context;
-  store->progress_done = 0;
-  store->progress_all = all;
+  ord_weight_reader_progress(&store->reader, progress, context, all);
   pthread_mutex_unlock(&store->lock);
 }
 
 ord_weight_usage ord_weight_store_usage(const ord_weight_store *store) {
   pthread_mutex_t *lock = (pthread_mutex_t *)&store->lock; /* reading changes nothing that a caller can see */
   pthread_mutex_lock(lock);
-  const ord_weight_usage usage = store->usage;
+  ord_weight_usage usage = store->usage;
+  usage.read_ns = store->reader.read_ns;
   pthread_mutex_unlock(lock);
   return usage;
 }

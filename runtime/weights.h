@@ -31,9 +31,10 @@ typedef struct ord_weight_source {
 
 typedef struct ord_weight_store ord_weight_store;
 
-/* Bytes in the store now and at its peak. */
+/* Bytes in the store now and at its peak; and the time that reading and packing have taken so far. */
 typedef struct ord_weight_usage {
   size_t original_bytes, packed_bytes, peak_bytes;
+  uint64_t read_ns, pack_ns;
 } ord_weight_usage;
 
 /* Takes the source over, also on failure. Calls are serialised by the store's own lock. */
@@ -54,7 +55,7 @@ ORD_MUST_CHECK bool ord_weight_store_take_scale(ord_weight_store *store, const o
                                                 ord_error *err);
 void ord_weight_store_drop(ord_weight_store *store, const void *memory);
 
-/* Frees the originals that only packing needed. Call when all plans of a session are made. */
+/* Frees what reading and packing worked with. Call when a plan is made. */
 void ord_weight_store_trim(ord_weight_store *store);
 
 void ord_weight_store_progress(ord_weight_store *store, ord_progress_fn progress, void *context, uint64_t all);

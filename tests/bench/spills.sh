@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# spills.sh [PLUGIN.so [NAME-PATTERN]]: vector registers moved to or from the stack inside the loops of the hot functions.
+# A loop is what lies between the target of a backward jump and the jump. Prints, for each function that has a loop, its
+# innermost loops with their instructions, multiply-adds and stack moves; ends with 1 if a loop with multiply-adds has
+# stack moves. For the built plugin cpu_x86: tests/bench/spills.sh build/lib/ordito/plugins/cpu_x86.so
+set -u
+plugin=${1:-build/lib/ordito/plugins/cpu_x86.so}
+pattern=${2:-'^(f32|widened|i16|bf16_dot|i8_dot)_[0-9]+$'}
+objdump -d --no-show-raw-insn -M intel "$plugin" | awk -v pattern="$pattern" '
+function hex(text,   i, value) {
+  value = 0
+  for (i = 1; i <= length(text); i++) value = value * 16 + index("0123456789abcdef", substr(text, i, 1)) - 1
+  return value
+}
+# Loops that no shorter one overlaps.
+function report(   i, j, k, inner, first, multiplies, moves) {
+  for (i = 1; i <= loops; i++) {
+    inner = 1
+    for (j = 1; j <= loops; j++)
+      if (from[j] <= to[i] && to[j] >= from[i] && to[j] - from[j] < to[i] - from[i]) inner = 0
+    if (!inner) continue
+    multiplies = moves = first = 0
+    for (k = 1; k <= count; k++) {
+      if (at[k] < from[i] || at[k] > to[i]) continue
+      first++
+      if (text[k] ~ /vfmadd|vdpbf16ps|vpdpbusd|pmaddwd|mulps/) multiplies++
+      if (text[k] ~ /(zmm|ymm|xmm)/ && text[k] ~ /\[[er](sp|bp)/) moves++
+    }
+    if (!multiplies) continue
+    printf "%-14s %3d instructions %3d multiply-adds %3d stack moves\n", name, first, multiplies, moves
+    all++
+    if (moves) spilled++
+  }
+}
+/^[0-9a-f]+ <.*>:$/ {
+  if (wanted) report()
+  name = $2
+  gsub(/[<>:]/, "", name)
+  wanted = name ~ pattern
+  count = loops = 0
+  next
+}
+wanted && /^ *[0-9a-f]+:/ {
+  address = $1
+  sub(/:/, "", address)
+  at[++count] = hex(address)
+  text[count] = $0
+  if ($2 ~ /^j/ && $3 ~ /^[0-9a-f]+$/ && hex($3) <= at[count]) {
+    from[++loops] = hex($3)
+    to[loops] = at[count]
+  }
+}
+END {
+  if (wanted) report()
+  printf "%d loops with multiply-adds, %d of them with stack moves\n", all, spilled
+  exit spilled > 0
+}'
