@@ -10,10 +10,11 @@ static int check_one(const cli_request *request, ord_context *context, int index
   cli_request one = *request;
   ord_model *model = NULL;
   one.positional = &request->positional[index];
-  const int code = cli_load_model(&one, context, &model);
+  const int code = cli_load_model(&one, context, 0, &model);
   if (code == CLI_OK) {
     const char *about = ord_model_about(model);
-    printf("%s: %s is right%s%s\n", one.positional[0], ord_model_name(model), about ? ": " : "", about ? about : "");
+    cli_say(stdout, "%s: %s is right%s%s\n", one.positional[0], ord_model_name(model), about ? ": " : "",
+            about ? about : "");
   }
   ord_model_destroy(model);
   return code;

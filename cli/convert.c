@@ -8,21 +8,6 @@
 
 #include "cli/cli.h"
 
-static const struct {
-  const char *name;
-  uint32_t dtype;
-} dtypes[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}};
-
-static bool find_dtype(const char *name, uint32_t *out) {
-  *out = 0;
-  if (!name) return true;
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-    if (strcmp(dtypes[i].name, name) == 0) *out = dtypes[i].dtype;
-  if (*out) return true;
-  fprintf(stderr, "ordito: --dtype: found '%s'; wanted f32, f16 or bf16\n", name);
-  return false;
-}
-
 static bool find_kind(const char *to, ord_file_kind *out) {
   const char *dot = to ? strrchr(to, '.') : NULL;
   if (dot && strcmp(dot, ".safetensors") == 0)
@@ -30,7 +15,7 @@ static bool find_kind(const char *to, ord_file_kind *out) {
   else if (dot && strcmp(dot, ".bin") == 0)
     *out = ORD_FILE_CHECKPOINT;
   else {
-    fprintf(stderr, "ordito: --to: found '%s'; wanted a name that ends in .safetensors, or .bin for a checkpoint\n",
+    cli_say(stderr, "ordito: --to: found '%s'; wanted a name that ends in .safetensors, or .bin for a checkpoint\n",
             to ? to : "nothing");
     return false;
   }
@@ -54,9 +39,13 @@ static int convert(const cli_request *request, ord_model *model, ord_file_kind k
   ord_error err = ORD_ERROR_INIT;
   signal(SIGINT, note_interrupt);
   signal(SIGTERM, note_interrupt);
-  const bool done = ord_model_convert(model, request->positional[1], request->to, kind, dtype, go_on, NULL, &err);
+  char *messages = NULL;
+  const bool done =
+      ord_model_convert(model, request->positional[1], request->to, kind, dtype, go_on, NULL, &messages, &err);
+  if (messages) cli_write(stderr, messages);
+  ord_text_free(messages);
   if (!done) return cli_fail(&err);
-  fprintf(stderr, "wrote %s\n", request->to);
+  cli_say(stderr, "wrote %s\n", request->to);
   return CLI_OK;
 }
 
@@ -64,7 +53,8 @@ int cli_convert(const cli_request *request) {
   cli_stage stage;
   uint32_t dtype = 0;
   ord_file_kind kind = ORD_FILE_SAFETENSORS;
-  if (!find_dtype(request->dtype, &dtype) || !find_kind(request->to, &kind)) return CLI_USAGE;
+  if (!cli_read_type("--dtype", request->dtype, "f32|f16|bf16|i8|int8", &dtype) || !find_kind(request->to, &kind))
+    return CLI_USAGE;
   int code = cli_open_model(request, &stage);
   if (code == CLI_OK) code = convert(request, stage.model, kind, dtype);
   cli_close(&stage);

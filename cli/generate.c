@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 
 #define DEFAULT_TOKENS 128
-#define DEFAULT_CONTEXT 2048
+#define DEFAULT_CONTEXT 2048 /* caches of a longer one cost memory that few prompts need */
 
 typedef struct output {
   int32_t *id; /* [capacity], for --print-ids */
@@ -25,7 +25,7 @@ static int parse_ids(const char *text, int32_t **out, size_t *out_count) {
   size_t count = 0;
   int32_t *id = malloc((strlen(text) / 2 + 1) * sizeof *id);
   if (!id) {
-    fprintf(stderr, "ordito: out of memory\n");
+    cli_say(stderr, "ordito: out of memory\n");
     return CLI_MACHINE;
   }
   for (const char *at = text; *at;) {
@@ -33,7 +33,7 @@ static int parse_ids(const char *text, int32_t **out, size_t *out_count) {
     errno = 0;
     const long long number = strtoll(at, &end, 10);
     if (end == at || errno || number < INT32_MIN || number > INT32_MAX || (*end && *end != ',') || (*end && !end[1])) {
-      fprintf(stderr, "ordito: --prompt-ids: found '%s'; wanted token ids with commas, as 1,2,3\n", at);
+      cli_say(stderr, "ordito: --prompt-ids: found '%s'; wanted token ids with commas, as 1,2,3\n", at);
       free(id);
       return CLI_USAGE;
     }
@@ -53,15 +53,15 @@ static int read_stdin(char **out, size_t *out_bytes) {
   *out = text;
   *out_bytes = text ? fread(text, 1, PROMPT_LIMIT + 1, stdin) : 0;
   if (!text) {
-    fprintf(stderr, "ordito: out of memory\n");
+    cli_say(stderr, "ordito: out of memory\n");
     return CLI_MACHINE;
   }
   if (ferror(stdin)) {
-    fprintf(stderr, "ordito: --prompt: stdin cannot be read; %s\n", strerror(errno));
+    cli_say(stderr, "ordito: --prompt: stdin cannot be read; %s\n", strerror(errno));
     return CLI_MACHINE;
   }
   if (*out_bytes <= PROMPT_LIMIT) return CLI_OK;
-  fprintf(stderr, "ordito: --prompt: found more than %d bytes on stdin; wanted fewer\n", PROMPT_LIMIT);
+  cli_say(stderr, "ordito: --prompt: found more than %d bytes on stdin; wanted fewer\n", PROMPT_LIMIT);
   return CLI_WRONG;
 }
 
@@ -79,7 +79,7 @@ static int read_prompt(const cli_request *request, const ord_model *model, int32
   *out = NULL;
   *out_count = 0;
   if (request->prompt && request->prompt_ids) {
-    fprintf(stderr, "ordito: found --prompt and --prompt-ids; wanted one of them\n");
+    cli_say(stderr, "ordito: found --prompt and --prompt-ids; wanted one of them\n");
     return CLI_USAGE;
   }
   if (request->prompt_ids) return parse_ids(request->prompt_ids, out, out_count);
@@ -108,12 +108,13 @@ static bool print_token(void *context, int32_t id, const char *text, size_t byte
 static void print_speed(const ord_generate_result *result) {
   const double prefill = (double)result->prefill_ns / 1e9, decode = (double)result->decode_ns / 1e9;
   if (result->token_count == 0) return; /* nothing ran */
-  fprintf(stderr, "%u prompt token%s in %.1f ms (%.0f tokens/s)", result->prompt_count,
-          result->prompt_count == 1 ? "" : "s", prefill * 1e3, result->prompt_count / prefill);
-  if (result->token_count > 1)
-    fprintf(stderr, ", %u tokens after the first in %.1f ms (%.0f tokens/s)", result->token_count - 1, decode * 1e3,
-            (result->token_count - 1) / decode);
-  fprintf(stderr, "\n");
+  cli_say(stderr, "%u prompt token%s in %.1f ms (%.0f tokens/s)", result->prompt_count,
+          cli_plural(result->prompt_count), prefill * 1e3, result->prompt_count / prefill);
+  const uint32_t others = result->token_count - 1;
+  if (others > 0)
+    cli_say(stderr, ", %u token%s after the first in %.1f ms (%.0f tokens/s)", others, cli_plural(others), decode * 1e3,
+            others / decode);
+  cli_say(stderr, "\n");
 }
 
 static int print_ids(const output *out) {
@@ -150,7 +151,7 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
                                         .ignore_stop = request->ignore_stop};
   output out = {.id = malloc(((size_t)options.max_tokens + 1) * sizeof *out.id)};
   if (!out.id) {
-    fprintf(stderr, "ordito: out of memory\n");
+    cli_say(stderr, "ordito: out of memory\n");
     return CLI_MACHINE;
   }
   cli_cancel_on_interrupt(stage->session);
@@ -163,26 +164,13 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
   return code;
 }
 
-/* Bounds the context unless the caller did: caches of a long context cost memory that few prompts need. */
-static int bound_context(cli_request *request, cli_stage *stage) {
-  const int64_t full = ord_model_context(stage->model);
-  if (request->context != 0 || full <= DEFAULT_CONTEXT) return CLI_OK;
-  fprintf(stderr, "context bounded to %d of %lld tokens (--context)\n", DEFAULT_CONTEXT, (long long)full);
-  request->context = DEFAULT_CONTEXT;
-  ord_model_destroy(stage->model);
-  stage->model = NULL;
-  return cli_load_model(request, stage->context, &stage->model);
-}
-
 int cli_generate(const cli_request *request) {
   cli_stage stage;
-  cli_request bounded = *request;
   int32_t *prompt = NULL;
   size_t prompt_count = 0;
-  int code = cli_open_model(request, &stage);
-  if (code == CLI_OK) code = bound_context(&bounded, &stage);
+  int code = cli_open_bounded(request, DEFAULT_CONTEXT, &stage);
   if (code == CLI_OK) code = read_prompt(request, stage.model, &prompt, &prompt_count);
-  if (code == CLI_OK) code = cli_start_session(&bounded, true, &stage);
+  if (code == CLI_OK) code = cli_start_session(request, true, &stage);
   if (code == CLI_OK) code = generate(request, &stage, prompt, prompt_count);
   free(prompt);
   cli_close(&stage);

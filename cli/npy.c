@@ -275,7 +275,8 @@ bool npy_read(const char *path, ord_tensor *tensor, void **out_data, ord_error *
   *out_data = NULL;
   npy_reader reader = {.path = path, .type = types, .tensor = tensor, .err = err};
   reader.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (reader.descriptor < 0) return fail(err, ORD_IO, path, "cannot be opened: %s", strerror(errno));
+  if (reader.descriptor < 0)
+    return fail(err, ord_status_of_errno(errno), path, "cannot be opened: %s", strerror(errno));
   const bool done = read_file(&reader);
   close(reader.descriptor);
   if (!done) free(reader.data);
@@ -315,7 +316,7 @@ static bool write_data(FILE *file, const npy_type *type, const ord_tensor *tenso
 static bool write_file(const char *path, const char *temporary, const npy_type *type, const ord_tensor *tensor,
                        ord_error *err) {
   const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) return fail(err, ORD_IO, path, "cannot be written: %s", strerror(errno));
+  if (descriptor < 0) return fail(err, ord_status_of_errno(errno), path, "cannot be written: %s", strerror(errno));
   FILE *file = fdopen(descriptor, "wb");
   bool done = file && write_header(file, type, tensor) && write_data(file, type, tensor) && fflush(file) == 0 &&
               fsync(descriptor) == 0;
@@ -338,7 +339,7 @@ bool npy_write(const char *path, const ord_tensor *tensor, ord_error *err) {
   /* Renaming would put a plain file in the place of a device. */
   struct stat status;
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-    return fail(err, ORD_IO, path, "is there and is not a regular file; wanted the name of a file");
+    return fail(err, ORD_INVALID, path, "is there and is not a regular file; wanted the name of a file");
   const size_t bytes = strlen(path) + sizeof ".part-4294967295";
   char *temporary = malloc(bytes);
   if (!temporary) return fail(err, ORD_NO_MEMORY, path, "out of memory");

@@ -13,13 +13,33 @@
 static bool split_pair(const char *option, const char *text, char **out_name, const char **out_file) {
   const char *equal = strchr(text, '=');
   if (!equal || equal == text || !equal[1]) {
-    fprintf(stderr, "ordito: %s: found '%s'; wanted NAME=FILE.npy\n", option, text);
+    cli_say(stderr, "ordito: %s: found '%s'; wanted NAME=FILE.npy\n", option, text);
     return false;
   }
   *out_name = strndup(text, (size_t)(equal - text));
   *out_file = equal + 1;
-  if (!*out_name) fprintf(stderr, "ordito: out of memory\n");
+  if (!*out_name) cli_say(stderr, "ordito: out of memory\n");
   return *out_name != NULL;
+}
+
+/* How to make an input of another type: whole numbers are 64 bits wide in Python unless one says otherwise. */
+static void print_conversion(const ord_session *session, const char *name, const char *file, const ord_tensor *tensor) {
+  static const struct {
+    const char *described, *python;
+    uint32_t dtype;
+  } types[] = {{" f32 ", "float32", ORD_F32},
+               {" f16 ", "float16", ORD_F16},
+               {" i32 ", "int32", ORD_I32},
+               {" i64 ", "int64", ORD_I64},
+               {" bool ", "bool", ORD_BOOL}};
+  const size_t length = strlen(name);
+  const char *wanted = NULL;
+  for (uint32_t i = 0; (wanted = ord_session_input(session, i)) != NULL; i++)
+    if (strncmp(wanted, name, length) == 0 && wanted[length] == ' ') break;
+  for (size_t i = 0; wanted && i < sizeof types / sizeof *types; i++)
+    if (strncmp(wanted + length, types[i].described, strlen(types[i].described)) == 0 &&
+        types[i].dtype != tensor->dtype)
+      cli_say(stderr, "in Python: numpy.save('%s', numpy.load('%s').astype('%s'))\n", file, file, types[i].python);
 }
 
 static int set_input(ord_session *session, const char *text) {
@@ -29,10 +49,13 @@ static int set_input(ord_session *session, const char *text) {
   ord_tensor tensor = {.struct_size = sizeof tensor};
   void *data = NULL;
   if (!split_pair("--input", text, &name, &file)) return CLI_USAGE;
-  const bool done = npy_read(file, &tensor, &data, &err) && ord_session_set(session, name, &tensor, &err);
+  const bool is_read = npy_read(file, &tensor, &data, &err);
+  const bool done = is_read && ord_session_set(session, name, &tensor, &err);
+  const int code = done ? CLI_OK : cli_fail(&err);
+  if (is_read && !done) print_conversion(session, name, file, &tensor);
   free(data);
   free(name);
-  return done ? CLI_OK : cli_fail(&err);
+  return code;
 }
 
 static int write_output(ord_session *session, const char *option, const char *text) {
@@ -43,9 +66,9 @@ static int write_output(ord_session *session, const char *option, const char *te
   if (!split_pair(option, text, &name, &file)) return CLI_USAGE;
   const bool done = ord_session_get(session, name, &tensor, &err) && npy_write(file, &tensor, &err);
   if (done) {
-    fprintf(stderr, "wrote %s: %s [", file, name);
-    for (uint32_t i = 0; i < tensor.rank; i++) fprintf(stderr, i ? ", %lld" : "%lld", (long long)tensor.dim[i]);
-    fprintf(stderr, "]\n");
+    cli_say(stderr, "wrote %s: %s [", file, name);
+    for (uint32_t i = 0; i < tensor.rank; i++) cli_say(stderr, i ? ", %lld" : "%lld", (long long)tensor.dim[i]);
+    cli_say(stderr, "]\n");
   }
   free(name);
   return done ? CLI_OK : cli_fail(&err);
@@ -53,9 +76,9 @@ static int write_output(ord_session *session, const char *option, const char *te
 
 /* What could have been asked for, where nothing was. */
 static void print_outputs(const ord_session *session) {
-  fprintf(stderr, "it ran; --output NAME=FILE.npy writes an output:\n");
+  cli_say(stderr, "it ran; --output NAME=FILE.npy writes an output:\n");
   const char *output;
-  for (uint32_t i = 0; (output = ord_session_output(session, i)) != NULL; i++) fprintf(stderr, "  %s\n", output);
+  for (uint32_t i = 0; (output = ord_session_output(session, i)) != NULL; i++) cli_say(stderr, "  %s\n", output);
 }
 
 /* The names before `=`; malloc'ed. */

@@ -15,7 +15,7 @@ static int show_ops(void) {
 int cli_show(const cli_request *request) {
   if (request->op_table) return show_ops();
   if (request->positional_count == 0) {
-    fprintf(stderr, "ordito: show: found no model; wanted MODEL.yaml, or --op-table\n");
+    cli_say(stderr, "ordito: show: found no model; wanted MODEL.yaml, or --op-table\n");
     return CLI_USAGE;
   }
   cli_stage stage;

@@ -5,8 +5,10 @@
  * Conventions. A function that can fail returns bool and fills the caller's ord_error when it returns false; nothing
  * is lost then, and the objects stay usable; `err` may be NULL. create/load make an object, destroy frees it and
  * accepts NULL; what is returned as `const char *` is borrowed, valid while its owner lives. Options may be NULL: the
- * defaults, which are zeros where nothing else is said. What options point to is needed during the call only, but for
- * the log of a context and the progress of weights. The library never prints, exits or aborts.
+ * defaults, which are zeros where nothing else is said. A struct with struct_size carries its size, which the caller
+ * sets, also in what is filled for it: the library reads and writes no byte beyond, and takes as zero what is not
+ * there, so that a program works with a later library whose structs are longer. What options point to is needed during
+ * the call only, but for the log of a context and the progress of weights. The library never prints, exits or aborts.
  *
  * Threads. A context and a model may be used from several threads; a session belongs to one thread at a time, but for
  * ord_session_cancel. Destroy sessions before their model, models before their context.
@@ -55,12 +57,26 @@ typedef bool (*ord_progress_fn)(void *context, uint64_t done, uint64_t all);
 /* Text that a function made; free with ord_text_free. */
 ORD_API void ord_text_free(char *text);
 
+/* ------------------------------------------------------------------ words ------------------------------------- */
+/* How many bytes at the start of a text can go to a terminal as they are: up to the first that is no UTF-8 or begins a
+ * control character other than tab and newline. Messages and text reports may hold such bytes, which came out of a file
+ * or a name; JSON reports do not. */
+ORD_API size_t ord_text_printable(const char *text);
+/* The candidate nearest to `name` by edit distance (a transposition counts one, letters in another case nothing), or
+ * NULL if none is near enough to be worth a "did you mean". `candidate` may hold NULLs, which are skipped. */
+ORD_API const char *ord_nearest_name(const char *name, const char *const *candidate, size_t count);
+/* What a failed call on a file means, by its errno: ORD_INVALID where the name or the permission is wrong,
+ * ORD_NO_MEMORY, else ORD_IO. */
+ORD_API ord_status ord_status_of_errno(int number);
+
 /* ------------------------------------------------------------------ context ----------------------------------- */
 typedef struct ord_context ord_context;
 
+#define ORD_THREADS_MAX 256
+
 typedef struct ord_context_options {
   uint32_t struct_size;
-  int threads;               /* 0: the cores; negative: an error */
+  int threads;               /* at most ORD_THREADS_MAX; 0: the cores; negative: an error */
   const char *const *plugin; /* files to load, in order */
   uint32_t plugin_count;
   bool no_default_plugins; /* do not look into the folders */
@@ -101,8 +117,8 @@ ORD_API ORD_MUST_CHECK bool ord_model_load_text(ord_context *context, const char
 ORD_API void ord_model_destroy(ord_model *model);
 ORD_API const char *ord_model_name(const ord_model *model);  /* the full name, with the size */
 ORD_API const char *ord_model_about(const ord_model *model); /* one line for people; NULL: none */
-/* How many tokens fit: the maximum of the token axis, or the length of the shortest cache; 0: the model has no tokens.
- */
+/* How many tokens fit: the length of the shortest cache; without caches the maximum of the token axis; 0: the model has
+ * neither. */
 ORD_API int64_t ord_model_context(const ord_model *model);
 ORD_API int64_t ord_model_vocab(const ord_model *model); /* width of the logits, 0: no generation */
 
@@ -116,7 +132,7 @@ typedef struct ord_weight_options {
 } ord_weight_options;
 
 /* Opens and checks the weights; an error if they are open. They are read when the first session is made, which is when
- * `progress` is called. `out_messages` as in ord_model_load. */
+ * `progress` is called. A model without weights needs no file. `out_messages` as in ord_model_load. */
 ORD_API ORD_MUST_CHECK bool ord_model_open_weights(ord_model *model, const ord_weight_options *options,
                                                    char **out_messages, ord_error *err);
 
@@ -125,10 +141,12 @@ ORD_API ORD_MUST_CHECK bool ord_model_report_weights(ord_model *model, const cha
                                                      uint32_t *out_faults, ord_error *err);
 
 typedef enum { ORD_FILE_SAFETENSORS, ORD_FILE_CHECKPOINT } ord_file_kind;
-/* Writes the weights of `from` to `to`; the file is whole or absent. dtype: ORD_F32, ORD_F16, ORD_BF16, 0: as is. */
+/* Writes the weights of `from` to `to`; the file is whole or absent. A file that cannot serve the model is an error
+ * before anything is written; `out_messages` as in ord_model_load. dtype: ORD_F32, ORD_F16, ORD_BF16; ORD_I8 for what a
+ * matmul multiplies (one scale a row, tensor NAME.scale), with the rest as it is; 0: all as it is. */
 ORD_API ORD_MUST_CHECK bool ord_model_convert(ord_model *model, const char *from, const char *to, ord_file_kind kind,
                                               uint32_t dtype, ord_progress_fn progress, void *progress_context,
-                                              ord_error *err);
+                                              char **out_messages, ord_error *err);
 
 /* ------------------------------------------------------------------ session ----------------------------------- */
 typedef struct ord_session ord_session;
@@ -137,7 +155,7 @@ typedef struct ord_session_options {
   uint32_t struct_size;
   const char *const *pin; /* "SELECTOR=KERNEL[@PLUGIN]" */
   uint32_t pin_count;
-  const char *const *disabled_pass;
+  const char *const *disabled_pass; /* of ord_pass_name */
   uint32_t disabled_pass_count;
   const char *const *output; /* outputs that are wanted; 0: all of a run, the logits of a generation */
   uint32_t output_count;
@@ -150,6 +168,9 @@ typedef struct ord_session_options {
   uint32_t compute;   /* the type in which matmuls make products: ORD_F32, ORD_BF16, ORD_I8; 0: f32 */
   uint32_t kv_cache;  /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
 } ord_session_options;
+
+/* The passes that can be left out, in their order; NULL past the end. */
+ORD_API const char *ord_pass_name(uint32_t index);
 
 /* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis), packs the
  * weights, captures. */
@@ -188,6 +209,19 @@ ORD_API void ord_session_cancel(ord_session *session);
 ORD_API const char *ord_session_input(const ord_session *session, uint32_t index);
 ORD_API const char *ord_session_output(const ord_session *session, uint32_t index);
 
+/* ------------------------------------------------------------------ run configuration ------------------------- */
+typedef struct ord_run_config ord_run_config;
+
+/* Reads from a YAML file how to run models: plugins, kernels, threads and the like (docs/run_config.md). `out_messages`
+ * as in ord_model_load. */
+ORD_API ORD_MUST_CHECK bool ord_run_config_load(const char *file, ord_run_config **out, char **out_messages,
+                                                ord_error *err);
+ORD_API void ord_run_config_destroy(ord_run_config *config);
+/* Writes what the configuration says into the options; what it does not mention stays as it is. Each may be NULL. The
+ * options then borrow from the configuration. */
+ORD_API void ord_run_config_apply(const ord_run_config *config, ord_context_options *context, ord_model_options *model,
+                                  ord_session_options *session);
+
 /* ------------------------------------------------------------------ generation -------------------------------- */
 typedef struct ord_generate_options {
   uint32_t struct_size;
@@ -220,7 +254,8 @@ ORD_API void ord_ids_free(int32_t *ids);
 
 /* Goes on from what the caches hold (batch 1). An empty prompt in an empty session starts from the model's start
  * token (its `before`), or is an error where it has none. Prompt + max_tokens beyond the context is an error before
- * anything is launched, with needed and available. */
+ * anything is launched, with needed and available. A prompt longer than the token axis is read in pieces of its
+ * maximum. */
 ORD_API ORD_MUST_CHECK bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t prompt_count,
                                                  const ord_generate_options *options, ord_token_fn token_fn,
                                                  void *context, ord_generate_result *result, ord_error *err);
@@ -229,8 +264,8 @@ ORD_API ORD_MUST_CHECK bool ord_session_generate(ord_session *session, const int
 typedef struct ord_show_options {
   uint32_t struct_size;
   bool json;
-  bool passes;                        /* what each pass did */
-  bool plan;                          /* steps, kernels, memory */
+  bool passes;                        /* what each pass did; in text this alone, unless `plan` is asked for too */
+  bool plan;                          /* steps, kernels, memory; the same */
   const ord_session_options *session; /* pins, passes, outputs; may be NULL */
 } ord_show_options;
 /* The resolved model: dims, ops, shapes, parameters per part. Needs no weights. */
@@ -246,45 +281,103 @@ typedef struct ord_memory_report {
   uint32_t struct_size;
   uint64_t weights, packed, cache, arena, worker, captures, peak;
 } ord_memory_report;
-ORD_API void ord_session_memory(const ord_session *session, ord_memory_report *out);
+ORD_API ORD_MUST_CHECK bool ord_session_memory(const ord_session *session, ord_memory_report *out, ord_error *err);
 /* What a session with these options will need, before anything is allocated for it: weights, packed, cache, arena and
  * their sum as peak. Weights that are not open count as f32. */
 ORD_API ORD_MUST_CHECK bool ord_model_estimate_memory(ord_model *model, const ord_session_options *options,
                                                       ord_memory_report *out, ord_error *err);
 
-/* One run as bench needs it: `eager` chooses the walk; step times are added per step of the plan for this length. */
+/* One run as bench needs it: `eager` chooses the walk. What is asked for is added to what ord_session_step_time tells. */
 typedef struct ord_timing {
   uint32_t struct_size;
   bool eager;
-  bool by_step;    /* add each step's time to what ord_session_step_time tells */
-  uint64_t run_ns; /* out: wall time of the run */
+  bool by_step;      /* wall time of each step, and the work that the step has */
+  bool by_thread;    /* time that the threads spend inside kernels, phase by phase */
+  uint64_t run_ns;   /* out: wall time of the run */
+  uint64_t busy_ns;  /* out, by_thread: summed over the phases, the time of the thread that was busy longest */
+  uint64_t clock_ns; /* out, by_thread: part of run_ns that those threads needed to take the time; not in busy_ns */
+  uint32_t phases;   /* out: launches of the run, each with a barrier behind it */
 } ord_timing;
 ORD_API ORD_MUST_CHECK bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err);
-/* A step of the plan that the last run used. Text is borrowed, valid while the session lives. */
+/* A step of the plan that the last run used. Text is borrowed, valid while the session lives. Sums and numbers of runs
+ * are those since ord_session_times_reset. */
 typedef struct ord_step_time {
+  uint32_t struct_size;
+  uint32_t phases;
   const char *path, *op, *kernel; /* path: of the first op that it stands for */
-  uint64_t ns, runs;              /* sum and number of the timed runs since ord_session_times_reset */
+  uint64_t ns, runs;           /* wall time, of runs timed by step */
+  uint64_t busy_ns, busy_runs; /* of the busiest thread of each phase, of runs timed by thread */
+  /* Of the last run timed by step: the operations that the products of matrices in it cannot do without (a
+   * multiply-add counts twice), bytes of weights as the kernel reads them (of a table only the rows looked up), bytes
+   * of the caches. */
+  uint64_t operations, weight_bytes, cache_bytes;
 } ord_step_time;
 /* False past the last step, and where the last call was no finished run. */
 ORD_API ORD_MUST_CHECK bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_time *out);
 ORD_API void ord_session_times_reset(ord_session *session);
 
+/* What making the session took. Packs that another session had made took nothing. */
+typedef struct ord_startup_times {
+  uint32_t struct_size;
+  uint64_t read_ns, pack_ns, capture_ns;
+  uint64_t plan_ns; /* all the rest: passes, choice of kernels, memory */
+} ord_startup_times;
+ORD_API ORD_MUST_CHECK bool ord_session_startup(const ord_session *session, ord_startup_times *out, ord_error *err);
+
+/* Sets every input that has to be set (the tokens too) to numbers that repeat for a seed: floats in [-1, 1), integers 0,
+ * bools true. A run-time dim gets `length`, or the nearest that the model allows; where the model has tokens, those
+ * other than the token axis get their minimum. *out_tokens, the tokens of all rows; 0: the model has none. */
+ORD_API ORD_MUST_CHECK bool ord_session_set_random(ord_session *session, int64_t length, uint64_t seed,
+                                                   int64_t *out_tokens, ord_error *err);
+
+/* What the machine can do at this moment, with the threads of a context: speeds mean something beside probes of the
+ * same process and minute only. Use one while no session of the context runs. */
+typedef struct ord_probe ord_probe;
+typedef struct ord_probe_result {
+  uint32_t struct_size;
+  double per_s;    /* bytes, or operations (a multiply-add is two) */
+  const char *how; /* the fastest way of those tried; static */
+} ord_probe_result;
+/* read_bytes: of memory to be read, several times what the caches hold. */
+ORD_API ORD_MUST_CHECK bool ord_probe_create(ord_context *context, size_t read_bytes, ord_probe **out, ord_error *err);
+ORD_API void ord_probe_destroy(ord_probe *probe);
+/* Streaming reads, in several patterns, each once through the memory. */
+ORD_API ORD_MUST_CHECK bool ord_probe_read(ord_probe *probe, ord_probe_result *out, ord_error *err);
+/* Multiply-adds in registers. compute: ORD_F32, ORD_BF16, ORD_I8; a type that the CPU has no instruction for is computed
+ * in f32. */
+ORD_API ORD_MUST_CHECK bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out,
+                                           ord_error *err);
+/* Reads as many bytes of the model's weight file as the model has weights into new memory, and writes as many bytes as
+ * its sessions hold packed, on the context's threads. *out_ns 0: the weights do not come from one file. */
+ORD_API ORD_MUST_CHECK bool ord_model_probe_startup(const ord_model *model, uint64_t *out_ns, ord_error *err);
+
 /* The op table of docs/model_format.md. */
 ORD_API ORD_MUST_CHECK bool ord_report_ops(char **out, ord_error *err);
 
-/* Told before each row of a kernel test, so that a crash can be put down to its row. */
-typedef void (*ord_row_fn)(void *context, const char *row);
+/* A row of a kernel test. Text is borrowed, valid during the call. */
+#define ORD_ROW_NAME_BYTES 192
+typedef enum { ORD_ROW_BEGINS, ORD_ROW_PASSED, ORD_ROW_REFUSED, ORD_ROW_FAILED } ord_row_state;
+typedef struct ord_kernel_row {
+  uint32_t struct_size;
+  uint32_t index, count; /* its number among the `count` rows that the options choose */
+  ord_row_state state;
+  const char *row; /* "matmul_plain:12", its name, shorter than ORD_ROW_NAME_BYTES */
+  const char *kernel, *op, *operands, *attributes;
+  const char *text; /* why it was refused or failed */
+  double error;     /* the largest difference, as a part of its tolerance */
+} ord_kernel_row;
+/* Told when a row begins, so that a crash can be put down to it, and when it has ended. */
+typedef void (*ord_row_fn)(void *context, const ord_kernel_row *row);
 typedef struct ord_kernel_test_options {
   uint32_t struct_size;
-  const char *row; /* only this row, as the report names it; NULL: all */
-  bool json;
-  ord_row_fn row_fn; /* may be NULL */
-  void *row_context;
+  const char *row; /* only the row of this name; NULL: all */
+  const char *cpu; /* as in ord_context_options */
+  uint32_t first;  /* leaves out the rows with a lower index */
 } ord_kernel_test_options;
 /* Runs the conformance cases of every op that a plugin file claims, in this process: a plugin that crashes takes it
- * along. *out_failed counts the failing rows. */
-ORD_API ORD_MUST_CHECK bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, char **out,
-                                            uint32_t *out_failed, ord_error *err);
+ * along. The plugin is unloaded before this returns. True also where rows fail. */
+ORD_API ORD_MUST_CHECK bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, ord_row_fn row_fn,
+                                            void *context, ord_error *err);
 
 #ifdef __cplusplus
 }

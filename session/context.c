@@ -7,16 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "session/parts.h"
-
-uint64_t ord_clock_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void ord_text_free(char *text) { free(text); }
 
@@ -58,9 +51,10 @@ static bool load_plugins(ord_context *context, const ord_context_options *option
 }
 
 bool ord_context_create(const ord_context_options *options, ord_context **out, ord_error *err) {
-  static const ord_context_options defaults = {.struct_size = sizeof defaults};
-  if (!options) options = &defaults;
+  ord_context_options own;
   *out = NULL;
+  if (!ord_struct_take(options, "ord_context_options", &own, sizeof own, err)) return false;
+  options = &own;
   ord_context *context = calloc(1, sizeof *context);
   if (!context) return ord_fail_memory(err, "creating a context");
   context->log = options->log;

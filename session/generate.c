@@ -33,6 +33,26 @@ static bool check_options(const ord_generate_options *options, ord_error *err) {
   return true;
 }
 
+/* The most tokens that one run takes. */
+static size_t piece_tokens(const ord_session *session) {
+  return (size_t)session->graph->run_dim[session->token_dim].max;
+}
+
+/* In pieces a token cannot see those of the pieces behind it; where the model is not causal it would have to. */
+static bool check_pieces(const ord_session *session, size_t count, ord_error *err) {
+  const ord_graph *graph = session->graph;
+  for (uint32_t n = 0; count > piece_tokens(session) && n < graph->node_count; n++) {
+    const ord_graph_node *node = &graph->node[n];
+    const ord_attr *causal = node->cache == ORD_NONE ? NULL : ord_attr_find(node->attr, node->attr_count, "causal");
+    if (causal && !causal->value.i)
+      return ord_fail(err, ORD_INVALID,
+                      "prompt: found %zu tokens; wanted at most %zu, the longest run: %s is not causal, so that no "
+                      "prompt can be read in pieces",
+                      count, piece_tokens(session), node->path[0]);
+  }
+  return true;
+}
+
 static bool check_prompt(const ord_session *session, const int32_t *prompt, size_t count, uint32_t max_tokens,
                          ord_error *err) {
   const int64_t vocab = ord_model_vocab(session->model), room = ord_model_context(session->model);
@@ -46,7 +66,7 @@ static bool check_prompt(const ord_session *session, const int32_t *prompt, size
         err, ORD_INVALID,
         "the context is too short: %d tokens there, %zu in the prompt and %u to come need %llu; %lld available",
         session->past[0], count, max_tokens, (unsigned long long)needed, (long long)room);
-  return true;
+  return check_pieces(session, count, err);
 }
 
 static bool check_session(const ord_session *session, ord_error *err) {
@@ -109,10 +129,10 @@ bool ord_generation_defaults(ord_session *session, ord_error *err) {
  * so that a generation that goes on draws what a longer one would have drawn. */
 static bool next_token(ord_session *session, const int32_t *id, size_t count, int32_t *out, ord_error *err) {
   const int64_t dim[2] = {1, (int64_t)count}, counter = session->past[0] + (int64_t)count;
-  ord_tensor sampled;
+  ord_tensor sampled = {.struct_size = sizeof sampled};
   if (!ord_inputs_set(session, session->token_input, dim, id, count * sizeof *id, err) ||
       !set_rows(session, "sample.counter", &counter, err) ||
-      !ord_session_run_once(session, session->is_eager, false, NULL, err) ||
+      !ord_session_run_once(session, session->is_eager, NULL, err) ||
       !ord_session_get(session, "sample.id", &sampled, err))
     return false;
   memcpy(out, sampled.data, sizeof *out);
@@ -133,6 +153,14 @@ static bool give_token(const generation *run, int32_t id) {
   return !run->token_fn || run->token_fn(run->context, id, run->text.bytes ? run->text.bytes : "", run->text.length);
 }
 
+/* The token behind the prompt, which is read in pieces where one run takes fewer tokens. */
+static bool read_prompt(ord_session *session, const int32_t *prompt, size_t count, int32_t *out, ord_error *err) {
+  const size_t most = piece_tokens(session);
+  for (; count > most; prompt += most, count -= most)
+    if (!next_token(session, prompt, most, out, err)) return false;
+  return next_token(session, prompt, count, out, err);
+}
+
 static bool generate_all(generation *run, const int32_t *prompt, size_t prompt_count, ord_generate_result *result,
                          ord_error *err) {
   const uint64_t begin = ord_clock_ns();
@@ -141,7 +169,9 @@ static bool generate_all(generation *run, const int32_t *prompt, size_t prompt_c
   result->ended = ORD_ENDED_LIMIT;
   for (uint32_t made = 0; made < run->options->max_tokens; made++) {
     const int32_t last = id;
-    if (!next_token(run->session, made ? &last : prompt, made ? 1 : prompt_count, &id, err)) return false;
+    if (made == 0 ? !read_prompt(run->session, prompt, prompt_count, &id, err)
+                  : !next_token(run->session, &last, 1, &id, err))
+      return false;
     if (made == 0) {
       decode_begin = ord_clock_ns();
       result->prefill_ns = decode_begin - begin;
@@ -171,10 +201,13 @@ bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t pr
                           const ord_generate_options *options, ord_token_fn token_fn, void *context,
                           ord_generate_result *result, ord_error *err) {
   static const ord_generate_options defaults = ORD_GENERATE_INIT;
-  if (!options) options = &defaults;
+  ord_generate_options own;
+  if (!ord_struct_take(options ? options : &defaults, "ord_generate_options", &own, sizeof own, err)) return false;
+  options = &own;
   int32_t *start = NULL;
-  ord_generate_result made = {.struct_size = sizeof made};
+  ord_generate_result made = {0};
   generation run = {.session = session, .options = options, .token_fn = token_fn, .context = context};
+  if (result && !ord_struct_give(&made, "ord_generate_result", result, sizeof made, err)) return false;
   atomic_store(&session->cancel, false);
   bool done = check_session(session, err) && check_options(options, err) && find_stops(&run, err);
   if (done && prompt_count == 0) {
@@ -184,7 +217,7 @@ bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t pr
   done = done && check_prompt(session, prompt, prompt_count, options->max_tokens, err) &&
          set_sampling(session, options, err) && generate_all(&run, prompt, prompt_count, &made, err);
   made.prompt_count = (uint32_t)prompt_count;
-  if (result) *result = made;
+  if (result && !ord_struct_give(&made, "ord_generate_result", result, sizeof made, done ? err : NULL)) done = false;
   ord_text_finish(&run.text);
   ord_ids_free(start);
   return done;

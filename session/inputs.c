@@ -80,6 +80,8 @@ bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, co
 }
 
 bool ord_session_set(ord_session *session, const char *name, const ord_tensor *tensor, ord_error *err) {
+  ord_tensor own;
+  if (!ord_struct_take(tensor, "ord_tensor", &own, sizeof own, err)) return false;
   const uint32_t input = ord_graph_find_input(session->graph, name);
   if (input == ORD_NONE) {
     const char *known[64];
@@ -90,12 +92,12 @@ bool ord_session_set(ord_session *session, const char *name, const ord_tensor *t
                     nearest ? nearest : "", nearest ? "'?" : "");
   }
   const ord_value *value = input_value(session, input);
-  if (tensor->dtype != value->dtype)
-    return ord_fail(err, ORD_INVALID, "input '%s': found %s; wanted %s", name, ord_dtype_name((ord_dtype)tensor->dtype),
+  if (own.dtype != value->dtype)
+    return ord_fail(err, ORD_INVALID, "input '%s': found %s; wanted %s", name, ord_dtype_name((ord_dtype)own.dtype),
                     ord_dtype_name(value->dtype));
-  if (tensor->rank != value->rank)
-    return fail_shape(session, input, tensor->dim, tensor->rank <= ORD_RANK_MAX ? tensor->rank : 0, err);
-  return ord_inputs_set(session, input, tensor->dim, tensor->data, tensor->bytes, err);
+  if (own.rank != value->rank)
+    return fail_shape(session, input, own.dim, own.rank <= ORD_RANK_MAX ? own.rank : 0, err);
+  return ord_inputs_set(session, input, own.dim, own.data, own.bytes, err);
 }
 
 bool ord_session_set_tokens(ord_session *session, const int32_t *id, int64_t rows, int64_t count, ord_error *err) {

@@ -63,8 +63,7 @@ static bool make_memory(ord_session *session, ord_lane *lane, ord_error *err) {
   /* The part behind persistent_begin must be zero; clearing all of it also keeps padding finite. */
   lane->memory.arena = device->table->allocate(device, plan->arena_bytes ? plan->arena_bytes : 1, true);
   lane->memory.extent = calloc(plan->extent_count + 1, sizeof(int64_t));
-  lane->step_ns = calloc(plan->step_count + 1, sizeof(uint64_t));
-  if (!lane->memory.arena || !lane->memory.extent || !lane->step_ns)
+  if (!lane->memory.arena || !lane->memory.extent)
     return ord_fail(err, ORD_NO_MEMORY, "out of memory: a run needs %zu bytes for values and scratch",
                     plan->arena_bytes);
   lane->memory.cache = session->cache;
@@ -94,6 +93,6 @@ void ord_lane_finish(ord_session *session, ord_lane *lane) {
   ord_graph_destroy(lane->graph);
   if (lane->memory.arena) device->table->release(device, lane->memory.arena);
   free(lane->memory.extent);
-  free(lane->step_ns);
+  ord_lane_times_destroy(lane->times);
   free(lane->record);
 }

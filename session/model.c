@@ -11,9 +11,9 @@
 
 #define MODEL_FILE_LIMIT ((size_t)64 << 20) /* no caller may raise the limit of the text beyond this */
 
-static bool read_whole(const char *file, size_t limit, char **out, size_t *out_bytes, ord_error *err) {
+bool ord_text_file_read(const char *file, size_t limit, char **out, size_t *out_bytes, ord_error *err) {
   FILE *stream = fopen(file, "rb");
-  if (!stream) return ord_fail_at(err, ORD_IO, file, 0, 0, "cannot be opened; %s", strerror(errno));
+  if (!stream) return ord_fail_at(err, ord_status_of_errno(errno), file, 0, 0, "cannot be opened; %s", strerror(errno));
   char *text = malloc(limit + 2);
   if (!text) {
     fclose(stream);
@@ -26,7 +26,7 @@ static bool read_whole(const char *file, size_t limit, char **out, size_t *out_b
   fclose(stream);
   if (failed) {
     free(text);
-    return ord_fail_at(err, ORD_IO, file, 0, 0, "cannot be read; %s", strerror(reason));
+    return ord_fail_at(err, ord_status_of_errno(reason), file, 0, 0, "cannot be read; %s", strerror(reason));
   }
   text[bytes] = 0;
   *out = text;
@@ -56,15 +56,14 @@ static bool build(ord_model *model, size_t bytes, const ord_model_options *optio
     return ord_diagnostics_fail(list, err);
   if (!ord_graph_build(model->description, list, &model->graph)) return ord_diagnostics_fail(list, err);
   if (options->strict && list->warning_count > 0)
-    return ord_fail_at(err, ORD_INVALID, model->file, 0, 0, "%u warnings; wanted none (--strict)", list->warning_count);
+    return ord_fail_at(err, ORD_INVALID, model->file, 0, 0, "%u warning%s; wanted none (--strict)", list->warning_count,
+                       ord_plural(list->warning_count));
   const ord_tokenizer_rules *rules = ord_description_tokenizer(model->description);
   const int64_t vocab = vocab_of(model);
   return rules->kind != ORD_TOKENIZER_BYTES || vocab == 0 || ord_tokenizer_create(rules, vocab, &model->tokenizer, err);
 }
 
-/* The messages as text for the caller, who frees it; NULL where there is nothing to say. A list that lost a message
- * for want of memory is a failure, whether or not the caller wants to read it. */
-static bool give_messages(ord_diagnostics *list, char **out, ord_error *err) {
+bool ord_messages_give(ord_diagnostics *list, char **out, ord_error *err) {
   if (list->out_of_memory) return ord_fail_memory(err, "collecting messages");
   if (!out || list->count == 0) return true;
   ord_text text = {0};
@@ -76,8 +75,6 @@ static bool give_messages(ord_diagnostics *list, char **out, ord_error *err) {
 /* Takes `text` over. */
 static bool load(ord_context *context, const char *name, char *text, size_t bytes, const ord_model_options *options,
                  ord_model **out, char **out_messages, ord_error *err) {
-  static const ord_model_options defaults = {.struct_size = sizeof defaults};
-  if (!options) options = &defaults;
   ord_diagnostics list;
   ord_diagnostics_init(&list);
   ord_model *model = calloc(1, sizeof *model);
@@ -90,7 +87,7 @@ static bool load(ord_context *context, const char *name, char *text, size_t byte
   model->context = context;
   model->text = text;
   done = build(model, bytes, options, &list, err);
-  if (!give_messages(&list, out_messages, err)) done = false;
+  if (!ord_messages_give(&list, out_messages, err)) done = false;
 end:
   ord_diagnostics_finish(&list);
   if (!done) {
@@ -103,25 +100,29 @@ end:
 
 bool ord_model_load(ord_context *context, const char *file, const ord_model_options *options, ord_model **out,
                     char **out_messages, ord_error *err) {
+  ord_model_options own;
   *out = NULL;
   if (out_messages) *out_messages = NULL;
-  size_t limit = options && options->byte_limit ? options->byte_limit : (size_t)1 << 20;
+  if (!ord_struct_take(options, "ord_model_options", &own, sizeof own, err)) return false;
+  size_t limit = own.byte_limit ? own.byte_limit : (size_t)1 << 20;
   if (limit > MODEL_FILE_LIMIT) limit = MODEL_FILE_LIMIT;
   char *text = NULL;
   size_t bytes = 0;
-  if (!read_whole(file, limit, &text, &bytes, err)) return false;
-  return load(context, file, text, bytes, options, out, out_messages, err);
+  if (!ord_text_file_read(file, limit, &text, &bytes, err)) return false;
+  return load(context, file, text, bytes, &own, out, out_messages, err);
 }
 
 bool ord_model_load_text(ord_context *context, const char *name, const char *text, size_t bytes,
                          const ord_model_options *options, ord_model **out, char **out_messages, ord_error *err) {
+  ord_model_options own;
   *out = NULL;
   if (out_messages) *out_messages = NULL;
+  if (!ord_struct_take(options, "ord_model_options", &own, sizeof own, err)) return false;
   char *copy = malloc(bytes + 1);
   if (!copy) return ord_fail_memory(err, "loading a model");
   if (bytes > 0) memcpy(copy, text, bytes);
   copy[bytes] = 0;
-  return load(context, name, copy, bytes, options, out, out_messages, err);
+  return load(context, name, copy, bytes, &own, out, out_messages, err);
 }
 
 void ord_model_destroy(ord_model *model) {
@@ -144,12 +145,12 @@ int64_t ord_model_context(const ord_model *model) {
   const ord_graph *graph = model->graph;
   int64_t maximum[ORD_RUN_DIM_MAX], most = 0, length;
   ord_run_dim_maxima(graph, maximum);
-  for (uint32_t i = 0; i < graph->input_count; i++)
+  for (uint32_t i = 0; i < graph->cache_count; i++)
+    if (ord_size_evaluate(graph->cache[i].length, maximum, &length) && (most == 0 || length < most)) most = length;
+  for (uint32_t i = 0; graph->cache_count == 0 && i < graph->input_count; i++)
     if (graph->input[i].fill == ORD_FILL_TOKENS &&
         !ord_size_evaluate(graph->value[graph->input[i].value].dim[1], maximum, &most))
       return 0;
-  for (uint32_t i = 0; i < graph->cache_count; i++)
-    if (ord_size_evaluate(graph->cache[i].length, maximum, &length) && length < most) most = length;
   return most;
 }
 
@@ -162,16 +163,18 @@ static bool open_source(ord_model *model, const ord_weight_options *options, ord
   return ord_weight_file_source(file, model->description, model->graph, model->file, list, source, err);
 }
 
-static uint64_t bytes_of_weights(const ord_model *model) {
+uint64_t ord_model_weight_bytes(const ord_model *model) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < model->graph->weight_count; i++) bytes += ord_weight_store_stored(model->store, i).bytes;
   return bytes;
 }
 
 bool ord_model_open_weights(ord_model *model, const ord_weight_options *options, char **out_messages, ord_error *err) {
-  static const ord_weight_options defaults = {.struct_size = sizeof defaults};
-  if (!options) options = &defaults;
+  ord_weight_options own;
   if (out_messages) *out_messages = NULL;
+  if (!ord_struct_take(options, "ord_weight_options", &own, sizeof own, err)) return false;
+  options = &own;
+  if (model->graph->weight_count == 0 && !options->path) return true; /* nothing to look for */
   if (model->store) return ord_fail(err, ORD_INVALID, "the weights of %s are open already", ord_model_name(model));
   ord_diagnostics list;
   ord_diagnostics_init(&list);
@@ -179,8 +182,9 @@ bool ord_model_open_weights(ord_model *model, const ord_weight_options *options,
   ord_weight_source source = {0};
   bool done = open_source(model, options, &list, &source, err) && ord_weight_store_create(source, &model->store, err);
   if (done && options->progress)
-    ord_weight_store_progress(model->store, options->progress, options->progress_context, bytes_of_weights(model));
-  if (!give_messages(&list, out_messages, err)) done = false;
+    ord_weight_store_progress(model->store, options->progress, options->progress_context,
+                              ord_model_weight_bytes(model));
+  if (!ord_messages_give(&list, out_messages, err)) done = false;
   ord_diagnostics_finish(&list);
   if (!done) {
     ord_weight_store_destroy(model->store);

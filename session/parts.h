@@ -11,6 +11,7 @@
 #include "graphs/lower.h"
 #include "models/tokenizer.h"
 #include "models/weight_file.h"
+#include "runtime/clock.h"
 #include "runtime/device.h"
 
 struct ord_context {
@@ -31,6 +32,9 @@ struct ord_model {
   char *weight_path;        /* where they come from, for messages; NULL: random or not opened */
 };
 
+/* step_times.c: what timed runs gathered for each step. */
+typedef struct ord_lane_times ord_lane_times;
+
 /* One plan with its memory and its capture. A session has one for all lengths, and one for a single new token. */
 typedef struct ord_lane {
   const char *name;        /* for reports: "all lengths", "one new token" */
@@ -39,8 +43,7 @@ typedef struct ord_lane {
   ord_plan *plan;
   ord_capture *capture; /* NULL in an eager session */
   ord_memory memory;
-  uint64_t *step_ns; /* [plan->step_count], summed over timed runs */
-  uint64_t timed_runs;
+  ord_lane_times *times; /* NULL until a run is timed by step or by thread */
 } ord_lane;
 
 /* What the caller has set for an input, dense. */
@@ -79,6 +82,7 @@ struct ord_session {
   void **output_copy; /* [outputs of the lane]: dense copies of strided outputs, made on demand */
   uint32_t output_copy_count;
   char **described; /* ord_session_input, ord_session_output */
+  ord_startup_times startup;
   atomic_bool cancel;
   bool is_eager, generates, poisons;
 };
@@ -102,9 +106,16 @@ ORD_MUST_CHECK bool ord_inputs_write(ord_session *session, const ord_lane *lane,
 /* generate.c: a session that generates samples greedily until a generation says otherwise. */
 ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err);
 
-/* runs.c: one run, with or without timing. */
-ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, bool timed, uint64_t *out_ns,
-                                         ord_error *err);
+/* runs.c: one run; `timing` NULL: nothing is timed. */
+ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err);
+
+/* step_times.c: makes room for what `timing` asks for and sets it in the run's options. */
+ORD_MUST_CHECK bool ord_lane_times_begin(const ord_session *session, ord_lane *lane, const ord_timing *timing,
+                                         ord_run_options *options, ord_error *err);
+/* Notes a run that ended well; what it did in each step is counted too, as past and lengths still are those of the run.
+ */
+void ord_lane_times_end(const ord_session *session, ord_lane *lane, ord_timing *timing);
+void ord_lane_times_destroy(ord_lane_times *times);
 
 /* The dense bytes of an input as the caller gives them; checks dtype, rank and fixed dims. */
 ORD_MUST_CHECK bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, const void *data,
@@ -116,10 +127,24 @@ ORD_MUST_CHECK bool ord_inputs_set_all(ord_session *session, uint32_t input, con
 /* report_kernels.c: a step's paths, op, epilogues, kernel and plugin as members of a JSON object. */
 void ord_report_step_json(ord_text *text, const ord_step *step);
 
+/* structs.c. Reads a struct of the caller into one of ours: NULL is all zeros, and so is what a shorter one lacks; what
+ * a longer one has more is not ours. `name` is the type's. Fails at a struct_size that was not set. */
+ORD_MUST_CHECK bool ord_struct_take(const void *given, const char *name, void *out, size_t bytes, ord_error *err);
+/* Writes as much of ours as the caller's struct has room for, and leaves its struct_size. */
+ORD_MUST_CHECK bool ord_struct_give(const void *made, const char *name, void *out, size_t bytes, ord_error *err);
+
+/* model.c: the messages as text for the caller, who frees it; NULL where there is nothing to say. A list that lost a
+ * message for want of memory is a failure, whether or not the caller wants to read it. */
+ORD_MUST_CHECK bool ord_messages_give(ord_diagnostics *list, char **out, ord_error *err);
+
+/* model.c: a text file as a caller names it, with a 0 behind it; one byte more than `limit` is read of a file that has
+ * more. Free *out. */
+ORD_MUST_CHECK bool ord_text_file_read(const char *file, size_t limit, char **out, size_t *out_bytes, ord_error *err);
+
+/* Bytes of all weights as they are stored. */
+uint64_t ord_model_weight_bytes(const ord_model *model);
+
 /* Weights that nobody has opened: an error that says how to. */
 ORD_MUST_CHECK bool ord_model_need_weights(const ord_model *model, ord_error *err);
-
-/* Nanoseconds of a clock that only moves forward. */
-uint64_t ord_clock_ns(void);
 
 #endif

@@ -127,12 +127,22 @@ static void explain_step_json(const ord_step *step, ord_text *text) {
   ord_text_add(text, "]}");
 }
 
+static void explain_plan_head(const ord_lane *lane, ord_text *text) {
+  const uint32_t steps = lane->plan->step_count, written_out = lane->plan->written_out_count;
+  ord_text_add(text, "\nplan for %s: %u step%s\n", lane->name, steps, ord_plural(steps));
+  if (written_out)
+    ord_text_add(text, "written out, though the pass is disabled: %u composite%s that no kernel serves\n", written_out,
+                 ord_plural(written_out));
+  ord_text_add(text, "\n");
+}
+
 static void explain_plan(const ord_lane *lane, bool json, bool is_first, ord_text *text) {
   const ord_plan *plan = lane->plan;
   if (json)
-    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"steps\": [", is_first ? "" : ",", lane->name);
+    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"written_out\": %u, \"steps\": [", is_first ? "" : ",", lane->name,
+                 plan->written_out_count);
   else
-    ord_text_add(text, "\nplan for %s: %u steps\n\n", lane->name, plan->step_count);
+    explain_plan_head(lane, text);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     if (json) ord_text_add(text, "%s\n  ", i ? "," : "");
     if (json)

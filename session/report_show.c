@@ -24,11 +24,15 @@ static void add_shape(ord_text *text, const ord_graph *graph, uint32_t value) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void show_head(const ord_model *model, ord_text *text) {
+static void show_name(const ord_model *model, ord_text *text) {
   const char *about = ord_description_about(model->description);
   ord_text_add(text, "%s", ord_model_name(model));
   if (about) ord_text_add(text, ": %s", about);
-  ord_text_add(text, "\n\ndims\n");
+  ord_text_add(text, "\n");
+}
+
+static void show_dims(const ord_model *model, ord_text *text) {
+  ord_text_add(text, "\ndims\n");
   const char *value = NULL;
   for (uint32_t i = 0;; i++) {
     const char *name = ord_description_dim(model->description, i, &value);
@@ -88,15 +92,18 @@ static void show_passes(const ord_lane *lane, ord_text *text) {
                  (unsigned long long)record->peak_before, (unsigned long long)record->peak_after);
     ord_text_add(text, "    %s\n", ord_pass_get(i)->about);
   }
+  if (lane->plan->written_out_count)
+    ord_text_add(text, "  written out in the plan all the same: %u composite%s that no kernel serves\n",
+                 lane->plan->written_out_count, ord_plural(lane->plan->written_out_count));
   ord_text_add(text, "\ngraph for %s after the passes\n", lane->name);
   ord_graph_print(text, lane->graph);
 }
 
 static void show_plan(const ord_lane *lane, ord_text *text) {
   const ord_plan *plan = lane->plan;
-  ord_text_add(text, "\nplan for %s: %u steps, %u phases, arena %zu bytes, %zu for each thread, %zu bytes moved\n",
-               lane->name, plan->step_count, plan->phase_count, plan->arena_bytes, plan->worker_bytes,
-               plan->moved_bytes);
+  ord_text_add(text, "\nplan for %s: %u step%s, %u phase%s, arena %zu bytes, %zu for each thread, %zu bytes moved\n",
+               lane->name, plan->step_count, ord_plural(plan->step_count), plan->phase_count,
+               ord_plural(plan->phase_count), plan->arena_bytes, plan->worker_bytes, plan->moved_bytes);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const ord_step *step = &plan->step[i];
     ord_text_add(text, "  %4u  %-18s %-22s %s@%s", i, step->node.op, step->choice.answer.variant,
@@ -109,11 +116,14 @@ static void show_plan(const ord_lane *lane, ord_text *text) {
 
 static bool show_text(const ord_model *model, const ord_show_options *options, const ord_session *plans, ord_text *text,
                       ord_error *err) {
-  show_head(model, text);
-  show_tensors(model->graph, text);
-  ord_text_add(text, "\nops\n");
-  ord_graph_print(text, model->graph);
-  if (!show_parameters(model->graph, text, err)) return false;
+  show_name(model, text);
+  if (options->passes == options->plan) { /* one of them alone is all that is wanted */
+    show_dims(model, text);
+    show_tensors(model->graph, text);
+    ord_text_add(text, "\nops\n");
+    ord_graph_print(text, model->graph);
+    if (!show_parameters(model->graph, text, err)) return false;
+  }
   for (uint32_t i = 0; plans && i < plans->lane_count; i++) {
     if (options->passes) show_passes(&plans->lane[i], text);
     if (options->plan) show_plan(&plans->lane[i], text);
@@ -182,8 +192,9 @@ static void json_plan(ord_text *text, const ord_lane *lane, bool is_first) {
   const ord_plan *plan = lane->plan;
   ord_text_add(text, "%s\n  {\"plan\": \"%s\", \"passes\": [", is_first ? "" : ",", lane->name);
   json_passes(text, lane);
-  ord_text_add(text, "],\n   \"arena_bytes\": %zu, \"moved_bytes\": %zu, \"phases\": %u, \"steps\": [",
-               plan->arena_bytes, plan->moved_bytes, plan->phase_count);
+  ord_text_add(text,
+               "],\n   \"written_out\": %u, \"arena_bytes\": %zu, \"moved_bytes\": %zu, \"phases\": %u, \"steps\": [",
+               plan->written_out_count, plan->arena_bytes, plan->moved_bytes, plan->phase_count);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     ord_text_add(text, "%s\n    {", i ? "," : "");
     ord_report_step_json(text, &plan->step[i]);
@@ -226,9 +237,12 @@ static bool show_json(const ord_model *model, const ord_session *plans, ord_text
 
 /* ---- */
 
+const char *ord_pass_name(uint32_t index) { return index < ord_pass_count() ? ord_pass_get(index)->name : NULL; }
+
 bool ord_model_report_show(ord_model *model, const ord_show_options *options, char **out, ord_error *err) {
-  static const ord_show_options defaults = {.struct_size = sizeof defaults};
-  if (!options) options = &defaults;
+  ord_show_options own;
+  if (!ord_struct_take(options, "ord_show_options", &own, sizeof own, err)) return false;
+  options = &own;
   const bool needs_plan = options->passes || options->plan;
   ord_session *plans = NULL;
   ord_text text = {0};

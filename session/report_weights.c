@@ -3,6 +3,7 @@
  * `ordito weights` and `ordito convert`: the dry run of a weight file, and writing it in another form.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "session/parts.h"
 
@@ -16,11 +17,16 @@ static void describe_tensor(ord_text *text, const ord_file_tensor *tensor) {
 
 static void report_text(const ord_mapping *mapping, const ord_weight_file *file, const ord_graph *graph,
                         ord_text *text) {
-  ord_text_add(text, "%s: %u tensors, %u faults\n", ord_weight_file_path(file), ord_weight_file_count(file),
-               mapping->fault_count);
+  const uint32_t tensors = ord_weight_file_count(file), faults = mapping->fault_count;
+  ord_text_add(text, "%s: %u tensor%s, %u fault%s\n", ord_weight_file_path(file), tensors, ord_plural(tensors), faults,
+               ord_plural(faults));
   for (uint32_t i = 0; i < mapping->row_count; i++) {
     const ord_mapping_row *row = &mapping->row[i];
     ord_text_add(text, "  %-12s", state_name[row->state]);
+    if (row->state == ORD_MISSING) { /* its text begins with the state */
+      ord_text_add(text, "%s\n", row->text + strlen(state_name[row->state]));
+      continue;
+    }
     if (row->weight != ORD_NONE) ord_text_add(text, " %s", graph->weight[row->weight].name);
     if (row->weight != ORD_NONE && row->tensor != ORD_NONE) ord_text_add(text, " <-");
     if (row->tensor != ORD_NONE) {
@@ -77,12 +83,22 @@ bool ord_model_report_weights(ord_model *model, const char *path, bool json, cha
 }
 
 bool ord_model_convert(ord_model *model, const char *from, const char *to, ord_file_kind kind, uint32_t dtype,
-                       ord_progress_fn progress, void *progress_context, ord_error *err) {
+                       ord_progress_fn progress, void *progress_context, char **out_messages, ord_error *err) {
   ord_weight_file *file = NULL;
+  ord_diagnostics list;
+  if (out_messages) *out_messages = NULL;
   if (!ord_weight_file_open(from, model->description, model->graph, &file, err)) return false;
-  const ord_convert_options options = {
-      .kind = kind, .dtype = (ord_dtype)dtype, .progress = progress, .progress_context = progress_context};
-  const bool done = ord_weight_file_convert(file, model->description, model->graph, to, &options, err);
+  ord_diagnostics_init(&list);
+  ord_diagnostics_source(&list, model->file, model->text, strlen(model->text));
+  const ord_convert_options options = {.kind = kind,
+                                       .dtype = (ord_dtype)dtype,
+                                       .progress = progress,
+                                       .progress_context = progress_context,
+                                       .model_file = model->file,
+                                       .list = &list};
+  bool done = ord_weight_file_convert(file, model->description, model->graph, to, &options, err);
+  if (!ord_messages_give(&list, out_messages, err)) done = false;
+  ord_diagnostics_finish(&list);
   ord_weight_file_close(file);
   return done;
 }

@@ -35,20 +35,21 @@ static void advance(ord_session *session) {
   for (int64_t row = 0; row < session->rows; row++) session->past[row] += session->length[row];
 }
 
-bool ord_session_run_once(ord_session *session, bool eager, bool timed, uint64_t *out_ns, ord_error *err) {
+bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err) {
   ord_device *device = session->model->context->device;
   session->last = NULL;
   if (!ord_inputs_resolve(session, err)) return false;
   ord_lane *lane = choose_lane(session);
   if (session->poisons) poison_outputs(lane);
   if (!ord_inputs_write(session, lane, err)) return false;
-  const ord_run_options options = {.cancel = &session->cancel, .step_ns = timed ? lane->step_ns : NULL};
-  const uint64_t begin = out_ns ? ord_clock_ns() : 0;
+  ord_run_options options = {.cancel = &session->cancel};
+  if (timing && !ord_lane_times_begin(session, lane, timing, &options, err)) return false;
+  const uint64_t begin = timing ? ord_clock_ns() : 0;
   const bool done = eager || !lane->capture ? device->table->run_eager(device, lane->plan, &lane->memory, &options, err)
                                             : device->table->replay(device, lane->capture, &options, err);
-  if (out_ns) *out_ns = ord_clock_ns() - begin;
+  if (timing) timing->run_ns = ord_clock_ns() - begin;
   if (!done) return false;
-  lane->timed_runs += timed;
+  if (timing) ord_lane_times_end(session, lane, timing);
   advance(session);
   session->last = lane;
   return true;
@@ -56,31 +57,15 @@ bool ord_session_run_once(ord_session *session, bool eager, bool timed, uint64_t
 
 bool ord_session_run(ord_session *session, ord_error *err) {
   atomic_store(&session->cancel, false);
-  return ord_session_run_once(session, session->is_eager, false, NULL, err);
+  return ord_session_run_once(session, session->is_eager, NULL, err);
 }
 
 bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err) {
   atomic_store(&session->cancel, false);
-  return ord_session_run_once(session, timing->eager, timing->by_step, &timing->run_ns, err);
-}
-
-bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_time *out) {
-  const ord_lane *lane = session->last;
-  if (!lane || index >= lane->plan->step_count) return false;
-  const ord_step *step = &lane->plan->step[index];
-  *out = (ord_step_time){.path = step->node.label,
-                         .op = step->node.op,
-                         .kernel = step->choice.kernel->name,
-                         .ns = lane->step_ns[index],
-                         .runs = lane->timed_runs};
-  return true;
-}
-
-void ord_session_times_reset(ord_session *session) {
-  for (uint32_t i = 0; i < session->lane_count; i++) {
-    memset(session->lane[i].step_ns, 0, session->lane[i].plan->step_count * sizeof(uint64_t));
-    session->lane[i].timed_runs = 0;
-  }
+  ord_timing own;
+  return ord_struct_take(timing, "ord_timing", &own, sizeof own, err) &&
+         ord_session_run_once(session, own.eager, &own, err) &&
+         ord_struct_give(&own, "ord_timing", timing, sizeof own, err);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -133,15 +118,15 @@ bool ord_session_get(ord_session *session, const char *name, ord_tensor *out, or
   uint32_t index = 0;
   const ord_plan_tensor *output = find_output(lane->plan, name, &index);
   if (!output) return fail_output(lane->plan, name, err);
-  out->dtype = output->dtype;
-  out->rank = output->rank;
+  ord_tensor made = {.dtype = output->dtype, .rank = output->rank};
   for (uint32_t i = 0; i < output->rank; i++)
-    if (!ord_size_evaluate(output->size[i], session->run_dim, &out->dim[i]))
+    if (!ord_size_evaluate(output->size[i], session->run_dim, &made.dim[i]))
       return ord_fail(err, ORD_INTERNAL, "output '%s' has no size", name);
-  if (!ord_tensor_bytes(output->dtype, output->rank, out->dim, &out->bytes))
+  if (!ord_tensor_bytes(output->dtype, output->rank, made.dim, &made.bytes))
     return ord_fail(err, ORD_INTERNAL, "output '%s' is too large", name);
   const char *base =
       output->place.space == ORD_SPACE_WEIGHT ? lane->plan->weight[output->place.index] : lane->memory.arena;
-  out->data = base + output->place.offset;
-  return is_dense(output, out->dim) || copy_dense(session, index, output, out->data, out, err);
+  made.data = base + output->place.offset;
+  return (is_dense(output, made.dim) || copy_dense(session, index, output, made.data, &made, err)) &&
+         ord_struct_give(&made, "ord_tensor", out, sizeof made, err);
 }

@@ -175,6 +175,7 @@ static bool make_workers(ord_session *session, ord_error *err) {
 
 static bool make_captures(ord_session *session, ord_error *err) {
   ord_device *device = session->model->context->device;
+  const uint64_t begin = ord_clock_ns();
   for (uint32_t i = 0; i < session->lane_count; i++) {
     ord_lane *lane = &session->lane[i];
     lane->memory.worker = session->worker;
@@ -182,6 +183,7 @@ static bool make_captures(ord_session *session, ord_error *err) {
     if (!session->is_eager && !device->table->capture(device, lane->plan, &lane->memory, &lane->capture, err))
       return false;
   }
+  session->startup.capture_ns = ord_clock_ns() - begin;
   return true;
 }
 
@@ -217,8 +219,6 @@ const char *ord_session_output(const ord_session *session, uint32_t index) {
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
-static const ord_session_options defaults = {.struct_size = sizeof defaults};
-
 static bool make_lanes(ord_session *session, const ord_session_options *options, bool dry, ord_error *err) {
   const bool has_single = session->token_dim != ORD_NONE && session->graph->cache_count > 0 &&
                           session->graph->run_dim[session->token_dim].min <= 1 &&
@@ -230,26 +230,52 @@ static bool make_lanes(ord_session *session, const ord_session_options *options,
   return true;
 }
 
+/* Reading and packing are timed where they happen, by the store that sessions share. */
+typedef struct startup_clock {
+  uint64_t begin_ns;
+  ord_weight_usage before;
+} startup_clock;
+
+static startup_clock start_clock(const ord_model *model) {
+  startup_clock clock = {.begin_ns = ord_clock_ns()};
+  if (model->store) clock.before = ord_weight_store_usage(model->store);
+  return clock;
+}
+
+static void stop_clock(const startup_clock *clock, ord_session *session) {
+  ord_startup_times *times = &session->startup;
+  ord_weight_usage usage = clock->before;
+  if (session->model->store) usage = ord_weight_store_usage(session->model->store);
+  times->read_ns = usage.read_ns - clock->before.read_ns;
+  times->pack_ns = usage.pack_ns - clock->before.pack_ns;
+  times->plan_ns = ord_clock_ns() - clock->begin_ns - times->read_ns - times->pack_ns - times->capture_ns;
+}
+
 bool ord_session_create(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
-  if (!options) options = &defaults;
+  ord_session_options own;
   *out = NULL;
-  if (!ord_model_need_weights(model, err)) return false;
+  if (!ord_struct_take(options, "ord_session_options", &own, sizeof own, err) || !ord_model_need_weights(model, err))
+    return false;
+  const startup_clock clock = start_clock(model);
   ord_session *session = NULL;
-  if (!begin(model, options, &session, err)) return false;
-  if (!make_caches(session, err) || !make_lanes(session, options, false, err) || !make_workers(session, err) ||
+  if (!begin(model, &own, &session, err)) return false;
+  if (!make_caches(session, err) || !make_lanes(session, &own, false, err) || !make_workers(session, err) ||
       !make_captures(session, err) || !describe_all(session, err) ||
       (session->generates && !ord_generation_defaults(session, err))) {
     ord_session_destroy(session);
     return false;
   }
+  stop_clock(&clock, session);
   *out = session;
   return true;
 }
 
 bool ord_session_create_dry(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
-  if (!options) options = &defaults;
-  if (!begin(model, options, out, err)) return false;
-  if (make_lanes(*out, options, true, err)) return true;
+  ord_session_options own;
+  *out = NULL;
+  if (!ord_struct_take(options, "ord_session_options", &own, sizeof own, err) || !begin(model, &own, out, err))
+    return false;
+  if (make_lanes(*out, &own, true, err)) return true;
   ord_session_destroy(*out);
   *out = NULL;
   return false;
@@ -299,7 +325,7 @@ bool ord_model_estimate_memory(ord_model *model, const ord_session_options *opti
                                ord_error *err) {
   ord_session *session = NULL;
   int64_t maximum[ORD_RUN_DIM_MAX];
-  ord_memory_report report = {.struct_size = out->struct_size};
+  ord_memory_report report = {0};
   if (!ord_session_create_dry(model, options, &session, err)) return false;
   ord_run_dim_maxima(session->graph, maximum);
   bool done = true;
@@ -317,16 +343,18 @@ bool ord_model_estimate_memory(ord_model *model, const ord_session_options *opti
   }
   ord_session_destroy(session);
   report.peak = report.weights + report.packed + report.cache + report.arena;
-  *out = report;
-  return done;
+  return done && ord_struct_give(&report, "ord_memory_report", out, sizeof report, err);
 }
 
-void ord_session_memory(const ord_session *session, ord_memory_report *out) {
+bool ord_session_startup(const ord_session *session, ord_startup_times *out, ord_error *err) {
+  return ord_struct_give(&session->startup, "ord_startup_times", out, sizeof *out, err);
+}
+
+bool ord_session_memory(const ord_session *session, ord_memory_report *out, ord_error *err) {
   const ord_device *device = session->model->context->device;
   ord_weight_usage usage = {0};
   if (session->model->store) usage = ord_weight_store_usage(session->model->store);
-  ord_memory_report report = {.struct_size = out->struct_size,
-                              .weights = usage.original_bytes,
+  ord_memory_report report = {.weights = usage.original_bytes,
                               .packed = usage.packed_bytes,
                               .cache = session->cache_bytes,
                               .worker = session->worker_stride * ord_pool_threads(device->pool)};
@@ -335,5 +363,5 @@ void ord_session_memory(const ord_session *session, ord_memory_report *out) {
     if (session->lane[i].capture) report.captures += device->table->capture_bytes(session->lane[i].capture);
   }
   report.peak = usage.peak_bytes + report.cache + report.arena + report.worker + report.captures;
-  *out = report;
+  return ord_struct_give(&report, "ord_memory_report", out, sizeof report, err);
 }

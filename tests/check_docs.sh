@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 # check_docs.sh BUILD [--write]: the pages against the program. The op table of docs/model_format.md is the printed one,
 # each whole model on a page passes `ordito check`, and on the pages below each command of an `sh` block (behind "$ ")
-# works, in order, in an empty folder with include/, models/, build/, tokens.npy and the page's C files. With --write,
-# the op table and what the commands print are written into the pages.
+# works, in order, in a folder with include/, models/, build/ and try/, which holds tokens.npy and the files of the page:
+# a block whose first line names a file of try/ is that file. What a command prints must be what the page shows behind
+# it; numbers that time or the machine make (see mask) may differ, and all lines of a block that begins "```sh varies".
+# With --write, the op table and what the commands print are written into the pages.
 set -eu
-pages="README.md docs/add_a_kernel.md"
+pages="README.md docs/add_a_kernel.md docs/model_format.md"
 build=$(realpath "$1")
 write=${2:-}
 cd "$(dirname "$0")/.."
@@ -15,10 +17,11 @@ trap 'rm -rf "$work"' EXIT
 ln -s "$source/include" "$source/models" "$work"
 ln -s "$build" "$work/build"
 cd "$work"
+mkdir try
 {
   printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (1, 3), }"
   printf '\000\001\000\000\111\000\000\000\156\000\000\000'
-} >tokens.npy
+} >try/tokens.npy
 bad=0
 
 say() {
@@ -37,9 +40,11 @@ check_op_table() {
   fi
 }
 
-# Each block that begins as a model file does.
+# Each block that begins as a model file does, maybe behind a comment that names it.
 check_models() {
-  awk '/^```yaml$/ { getline; name = /^ordito: 1$/ ? "block-" ++count ".yaml" : "" } /^```$/ { name = "" }
+  awk '/^```$/ { name = "" }
+       /^```yaml$/ { getline; first = ""; if (/^# try/) { first = $0 "\n"; getline }
+                     name = /^ordito: 1$/ ? "block-" ++count ".yaml" : ""; if (name) printf "%s", first > name }
        name { print > name }' "$1"
   for model in block-*.yaml; do
     [ -f "$model" ] || continue
@@ -48,10 +53,27 @@ check_models() {
   done
 }
 
-# A block of C whose first line names a file becomes that file.
+# A block of C or YAML whose first line names a file of try/ becomes that file.
 write_sources() {
-  awk '/^```c$/ { getline; name = /^\/\* [a-z_]+\.c: / ? substr($2, 1, length($2) - 1) : "" } /^```$/ { name = "" }
+  awk '/^```$/ { name = "" }
+       /^```(c|yaml)$/ { getline; name = $2 ~ /^try\/[a-z_]+\.(c|yaml):$/ ? substr($2, 1, length($2) - 1) : "" }
        name { print > name }' "$1"
+}
+
+# A page without what its commands may print otherwise on another day or machine.
+mask() {
+  awk '/^```sh/ { inside = 1; varies = / varies$/ }
+       /^```$/ { inside = 0 }
+       inside && varies && !/^```/ && !/^\$ / { next }
+       inside && (/tokens\/s|^memory: | us( |$)|digest/) { gsub(/[0-9][0-9a-f.]*/, "N"); gsub(/ +/, " ") }
+       { print }' "$1"
+}
+
+# compare_output PAGE PRINTED
+compare_output() {
+  mask "$1" >shown
+  mask "$2" >printed
+  diff -u --label "on the page" --label "printed" shown printed >&2
 }
 
 # The page with what its commands print now. `./dev run` stands for what it does after the build; the other verbs of
@@ -75,7 +97,7 @@ run_commands() {
       printf "%s: status %s: %s\n", page, status, command > "/dev/stderr"
       failed = 1
     }
-    /^```sh$/ { inside = 1; kept = 0; print; next }
+    /^```sh( varies)?$/ { inside = 1; kept = 0; print; next }
     /^```$/ { inside = 0 }
     !inside { print; next }
     !/^\$ / { if (kept) print; next }
@@ -98,6 +120,8 @@ for page in $pages; do
     say "$page: see above"
   elif [ "$write" ]; then
     cat page >"$source/$page"
+  elif ! compare_output "$source/$page" page; then
+    say "$page: a command prints something else; ./dev docs writes it"
   fi
 done
 exit $bad

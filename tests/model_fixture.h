@@ -58,26 +58,15 @@ static inline void describe_tokens(ord_text *out, const char *name, const ord_to
   ord_text_add(out, "\n");
 }
 
-static inline void describe_chat(ord_text *out, const ord_chat_part *part) {
-  ord_text_add(out, "%s|%s\n", part->before ? part->before : "-", part->after ? part->after : "-");
-}
-
 static inline void describe_text_rules(ord_text *out, const ord_description *description) {
   const ord_tokenizer_rules *tokenizer = ord_description_tokenizer(description);
   const ord_generate_rules *generate = ord_description_generate(description);
-  ord_text_add(out, "tokenizer %d first %lld cut %lld %d %d\n", (int)tokenizer->kind, (long long)tokenizer->first,
-               (long long)tokenizer->cut, tokenizer->has_before, tokenizer->has_after);
+  ord_text_add(out, "tokenizer %d first %lld cut %lld\n", (int)tokenizer->kind, (long long)tokenizer->first,
+               (long long)tokenizer->cut);
   describe_tokens(out, "before", tokenizer->before, tokenizer->before_count);
   describe_tokens(out, "after", tokenizer->after, tokenizer->after_count);
-  ord_text_add(out, "generate %d %s chat %d opening %s\n", generate->is_given,
-               generate->logits ? generate->logits : "-", generate->has_chat,
-               generate->opening ? generate->opening : "-");
+  ord_text_add(out, "generate %d %s\n", generate->is_given, generate->logits ? generate->logits : "-");
   describe_tokens(out, "stop", generate->stop, generate->stop_count);
-  describe_chat(out, &generate->system);
-  describe_chat(out, &generate->user);
-  describe_chat(out, &generate->assistant);
-  const char *embed = ord_description_embed(description);
-  ord_text_add(out, "embed %s\n", embed ? embed : "-");
 }
 
 static inline void describe_weights(ord_text *out, const ord_graph *graph) {

@@ -249,6 +249,30 @@ static void test_step_times_add_up(void **state) {
   assert_true(step_ns[0] > before);
 }
 
+/* Each phase of each step has a column of its own, in which every chunk is counted once, whoever computed it. */
+static void test_phase_times_count_every_chunk(void **state) {
+  fixture *f = *state;
+  enum { PHASES = 2 * STEPS, STRIDE = PHASES + 1 };
+  for (size_t way = 0; way < 2; way++) {
+    ord_phase_time time[THREADS][STRIDE] = {0};
+    const ord_run_options options = {.phase = time[0], .phase_stride = STRIDE};
+    for (uint64_t runs = 1; runs <= 2; runs++) {
+      reset_arena(f);
+      assert_true(both_ways[way](f, &options));
+      assert_right(f);
+      for (int phase = 0; phase < STRIDE; phase++) {
+        ord_phase_time all = {0};
+        for (int thread = 0; thread < THREADS; thread++) {
+          all.ns += time[thread][phase].ns;
+          all.chunks += time[thread][phase].chunks;
+        }
+        assert_int_equal(all.chunks, phase < PHASES ? runs * CHUNKS : 0);
+        assert_true((all.ns > 0) == (phase < PHASES));
+      }
+    }
+  }
+}
+
 static ord_status want_nothing(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)state;
   (void)err;
@@ -322,6 +346,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_a_failing_launch_stops_the_run, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_cancel_is_seen_between_steps, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_step_times_add_up, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_phase_times_count_every_chunk, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_memory_that_was_not_asked_for_is_null, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_a_plan_without_steps, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_two_sessions_on_one_device, set_up, tear_down),

@@ -60,7 +60,7 @@ static void operands_stand_in_order(void **state) {
 static void caches_and_past_follow_the_outputs(void **state) {
   (void)state;
   ord_graph *graph = new_graph();
-  graph->cache[0] = (ord_graph_cache){.name = "kv", .length = constant(graph, 32)};
+  graph->cache[0] = (ord_graph_cache){.name = "kv", .length = constant(graph, 32), .dtype = ORD_F32};
   graph->cache_count = 1;
   const uint32_t q = add_input(graph, "q", ORD_F32, "2,4,seq,8"), k = add_input(graph, "k", ORD_F32, "2,2,seq,8");
   add_output(graph, "a", add_attention(graph, "a", q, k, k, true));

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <string.h>
 
 #include "runtime/error.h"
@@ -48,6 +49,20 @@ static void test_places(void **state) {
     assert_int_equal(err.line, row[i].line);
     assert_int_equal(err.column, row[i].wanted_column);
   }
+}
+
+/* The error of a program that was built when its text was shorter. */
+static void test_a_shorter_error(void **state) {
+  (void)state;
+  ord_error err = {.struct_size = offsetof(ord_error, text) + 8};
+  memset(err.text, '~', sizeof err.text);
+  assert_false(ord_fail(&err, ORD_IO, "%s", "0123456789"));
+  assert_string_equal(err.text, "0123456");
+  assert_false(ord_fail(&err, ORD_IO, "%s", "tomb\xc3\xa9\xc3\xa9"));
+  assert_string_equal(err.text, "tomb\xc3\xa9");
+  assert_false(ord_fail_prefix(&err, "%s", "in"));
+  assert_string_equal(err.text, "in: tom");
+  for (size_t i = 8; i < sizeof err.text; i++) assert_int_equal(err.text[i], '~');
 }
 
 /* "é" is two bytes, "🙂" four: wherever the cut falls, only whole characters stay. */
@@ -139,11 +154,23 @@ static void test_plugin_text_without_an_end(void **state) {
   assert_int_equal(strlen(err.text), 3 + sizeof from.text);
 }
 
+static void test_what_an_errno_means(void **state) {
+  (void)state;
+  assert_int_equal(ord_status_of_errno(ENOENT), ORD_INVALID);
+  assert_int_equal(ord_status_of_errno(EACCES), ORD_INVALID);
+  assert_int_equal(ord_status_of_errno(EISDIR), ORD_INVALID);
+  assert_int_equal(ord_status_of_errno(ENOMEM), ORD_NO_MEMORY);
+  assert_int_equal(ord_status_of_errno(ENOSPC), ORD_IO);
+  assert_int_equal(ord_status_of_errno(EIO), ORD_IO);
+  assert_int_equal(ord_status_of_errno(0), ORD_IO);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_fail_fills_code_and_text),
       cmocka_unit_test(test_no_error_wanted),
       cmocka_unit_test(test_places),
+      cmocka_unit_test(test_a_shorter_error),
       cmocka_unit_test(test_long_texts_are_cut_between_characters),
       cmocka_unit_test(test_long_file_is_cut_in_the_field),
       cmocka_unit_test(test_prefix_keeps_code_and_place),
@@ -151,6 +178,7 @@ int main(void) {
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_plugin_errors),
       cmocka_unit_test(test_plugin_text_without_an_end),
+      cmocka_unit_test(test_what_an_errno_means),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

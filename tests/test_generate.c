@@ -256,6 +256,60 @@ static void what_fits_is_known_before_anything_runs(void **state) {
   close_stage(&s);
 }
 
+/* 13 tokens behind 7 from a model whose runs take at most `most` tokens and whose cache holds 20. *logits: behind the
+ * prompt. */
+static void generate_in_pieces(int most, const char *causal, const char *fault, collected *out, float logits[8]) {
+  char text[1024];
+  snprintf(text, sizeof text,
+           "ordito: 1\nname: pieces\ndims: {seq: {min: 1, max: %d}}\n"
+           "inputs: {t: {dtype: i32, shape: [1, seq], fill: tokens}}\nweights: {w: {shape: [9, 8]}}\n"
+           "caches: {kv: {length: 20}}\ngraph:\n  - embedding: {in: t, weight: w, out: x}\n"
+           "  - reshape: {in: x, shape: [1, 1, seq, 8], out: h}\n"
+           "  - attention: {q: h, k: h, v: h, causal: %s, cache: kv, out: a}\n"
+           "  - reshape: {in: a, shape: [1, seq, 8], out: a}\n  - pool: {in: a, kind: last, out: n}\n"
+           "outputs: [n]\ngenerate: {logits: n, stop: []}\n",
+           most, causal);
+  ord_error err = ORD_ERROR_INIT;
+  const int32_t id[] = {3, 1, 5, 7, 2, 6, 5};
+  const ord_weight_options where = {.struct_size = sizeof where, .random = true};
+  ord_generate_options options = ORD_GENERATE_INIT;
+  options.max_tokens = 1;
+  stage s = {.context = open_context(1, true)};
+  MUST(ord_model_load_text(s.context, "pieces.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+  assert_int_equal(ord_model_context(s.model), 20);
+  MUST(ord_model_open_weights(s.model, &where, NULL, &err));
+  s.session = open_session(s.model, &GENERATES);
+  *out = (collected){0};
+  if (fault) {
+    MUST_FAIL(ord_session_generate(s.session, id, 7, &options, collect, out, NULL, &err), fault);
+  } else {
+    ord_tensor tensor = {.struct_size = sizeof tensor};
+    MUST(ord_session_generate(s.session, id, 7, &options, collect, out, NULL, &err));
+    MUST(ord_session_get(s.session, "n", &tensor, &err));
+    assert_int_equal(tensor.bytes, 8 * sizeof *logits);
+    memcpy(logits, tensor.data, tensor.bytes);
+    options.max_tokens = 12;
+    MUST(ord_session_generate(s.session, out->id, 1, &options, collect, out, NULL, &err));
+  }
+  assert_int_equal(out->count, fault ? 0 : 13);
+  close_stage(&s);
+}
+
+static void a_prompt_longer_than_a_run_is_read_in_pieces(void **state) {
+  (void)state;
+  collected whole, pieces;
+  float logits[8], of_pieces[8];
+  generate_in_pieces(7, "true", NULL, &whole, logits);
+  for (int most = 1; most < 7; most++) {
+    generate_in_pieces(most, "true", NULL, &pieces, of_pieces);
+    assert_memory_equal(pieces.id, whole.id, sizeof whole.id);
+    for (int i = 0; i < 8; i++) assert_float_equal(of_pieces[i], logits[i], 1e-6f);
+  }
+  generate_in_pieces(7, "false", NULL, &whole, logits);
+  generate_in_pieces(6, "false", "found 7 tokens; wanted at most 6, the longest run: a is not causal", &pieces,
+                     of_pieces);
+}
+
 static void outputs_can_be_read_beside_the_tokens(void **state) {
   (void)state;
   static const char *const wanted[] = {"logits"};
@@ -288,6 +342,7 @@ int main(void) {
       cmocka_unit_test(wrong_options_are_refused_and_the_session_stays),
       cmocka_unit_test(stop_tokens_end_a_generation),
       cmocka_unit_test(what_fits_is_known_before_anything_runs),
+      cmocka_unit_test(a_prompt_longer_than_a_run_is_read_in_pieces),
       cmocka_unit_test(outputs_can_be_read_beside_the_tokens),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,31 @@ static void many_items_never_overlap(void **state) {
   assert_true(bytes < most + most / 5); /* near what is alive at once */
 }
 
+/* As if each were held against all that were placed before it. */
+static void each_lies_in_the_lowest_gap(void **state) {
+  (void)state;
+  enum { COUNT = 700 };
+  static ord_memory_item item[COUNT];
+  uint32_t random = 7;
+  size_t bytes;
+  for (uint32_t i = 0; i < COUNT; i++) {
+    random = random * 1664525u + 1013904223u;
+    item[i] = (ord_memory_item){.bytes = 64 * (COUNT - i), .first = random >> 8 & 255}; /* placed in this order */
+    item[i].last = item[i].first + (random >> 4 & (i % 9 ? 7 : 255));
+  }
+  MUST(ord_memory_place(item, COUNT, &bytes, &err));
+  check(item, COUNT, bytes);
+  for (uint32_t i = 0; i < COUNT; i++) {
+    ord_memory_item lower = item[i]; /* only the ends of others are worth a look */
+    for (uint32_t other = 0; other <= i; other++) {
+      lower.offset = other < i ? item[other].offset + item[other].bytes : 0;
+      bool is_free = lower.offset < item[i].offset;
+      for (uint32_t k = 0; k < i && is_free; k++) is_free = !overlap(&lower, &item[k]);
+      if (is_free) fail_msg("item %u lies at %zu, %zu is free", i, item[i].offset, lower.offset);
+    }
+  }
+}
+
 static void too_much_is_an_error(void **state) {
   (void)state;
   ord_memory_item item[] = {{SIZE_MAX - 10, 0, 1, 0}, {SIZE_MAX / 2, 0, 1, 0}};
@@ -85,6 +110,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_are_placed),
       cmocka_unit_test(many_items_never_overlap),
+      cmocka_unit_test(each_lies_in_the_lowest_gap),
       cmocka_unit_test(too_much_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,15 @@ static void test_place_line_and_caret(void **state) {
                "m.yaml: no place\n");
 }
 
+static void test_control_characters_take_one_column(void **state) {
+  (void)state;
+  ord_diagnostics list = make("a: \x1b\xc2\x9b\x7f\xc2\xa0 x");
+  ord_diagnose(&list, 1, 9, "here");
+  check(&list, "m.yaml:1:9: here\n"
+               "    a: ?\?\?\xc2\xa0 x\n"
+               "            ^\n");
+}
+
 static void test_long_lines_are_cut_around_the_caret(void **state) {
   (void)state;
   char line[301];
@@ -94,6 +103,7 @@ static void test_out_of_memory_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_place_line_and_caret),
+      cmocka_unit_test(test_control_characters_take_one_column),
       cmocka_unit_test(test_long_lines_are_cut_around_the_caret),
       cmocka_unit_test(test_errors_beyond_the_limit_are_counted),
       cmocka_unit_test(test_out_of_memory_is_told),

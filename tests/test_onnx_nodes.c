@@ -88,7 +88,7 @@ static void compare(const onnx_case *node, const char *name, const ord_tensor *g
 }
 
 static void count_kernels(onnx_round *round, const ord_session *session) {
-  ord_step_time step;
+  ord_step_time step = {.struct_size = sizeof step};
   for (uint32_t i = 0; ord_session_step_time(session, i, &step); i++) {
     round->steps++;
     round->plugin_steps += !strstr(step.kernel, "_reference");

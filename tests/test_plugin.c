@@ -52,7 +52,7 @@ static void test_loading_a_good_plugin(void **state) {
   assert_int_equal(ord_registry_verdict_count(registry), 1);
   assert_null(ord_registry_verdict(registry, 0).refused);
   assert_null(ord_registry_get(registry, 1));
-  assert_non_null(strstr(log.bytes, "1 plugin good_relu 0.1.0: 1 kernels, digest "));
+  assert_non_null(strstr(log.bytes, "1 plugin good_relu 0.1.0: 1 kernel, digest "));
   assert_true(is_mapped("ordito-plugin"));
   ord_registry_destroy(registry);
   assert_false(is_mapped("ordito-plugin"));

@@ -27,8 +27,8 @@ static void test_paths_that_cannot_be_read(void **state) {
     const char *path;
     ord_status code;
     const char *found;
-  } row[] = {{"/nowhere/plugin.so", ORD_IO, "/nowhere/plugin.so: cannot be opened; No such file or directory"},
-             {"", ORD_IO, "cannot be opened"},
+  } row[] = {{"/nowhere/plugin.so", ORD_INVALID, "/nowhere/plugin.so: cannot be opened; No such file or directory"},
+             {"", ORD_INVALID, "cannot be opened"},
              {ORDITO_BUILD_DIRECTORY, ORD_INVALID, ": is a directory; wanted a plugin's shared object"},
              {pipe_path, ORD_INVALID, ": is no regular file"}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

@@ -203,6 +203,71 @@ static void test_more_threads_than_cores_do_not_lock_up(void **state) {
   ord_pool_destroy(pool);
 }
 
+/* One thread stays in its first chunk until all other chunks are done: the others must take its share. */
+typedef struct {
+  uint32_t stuck; /* worker */
+  atomic_bool is_inside, has_given_up;
+  _Atomic uint32_t others;
+} hold_up;
+
+static void wait_until(atomic_bool *has_given_up, const _Atomic uint32_t *count, uint32_t wanted) {
+  for (int ms = 0; atomic_load(count) < wanted; ms++) {
+    if (ms == 10000) atomic_store(has_given_up, true);
+    if (atomic_load(has_given_up)) return;
+    sleep_ms(1);
+  }
+}
+
+static bool hold_up_chunk(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
+  (void)chunk;
+  hold_up *h = context;
+  if (worker == h->stuck && !atomic_exchange(&h->is_inside, true))
+    wait_until(&h->has_given_up, &h->others, chunk_count - 1);
+  else {
+    while (!atomic_load(&h->is_inside) && !atomic_load(&h->has_given_up)) sched_yield();
+    atomic_fetch_add(&h->others, 1);
+  }
+  return true;
+}
+
+static void test_a_thread_that_is_held_up_holds_up_no_other(void **state) {
+  (void)state;
+  ord_pool *pool = create(3);
+  ord_pool_lease(pool);
+  for (uint32_t stuck = 0; stuck < 3; stuck++) {
+    hold_up h = {.stuck = stuck};
+    assert_true(ord_pool_phase(pool, hold_up_chunk, &h, 60));
+    assert_false(h.has_given_up);
+    assert_int_equal(h.others, 59);
+  }
+  ord_pool_release(pool);
+  ord_pool_destroy(pool);
+}
+
+static void *burn(void *stop) {
+  while (!atomic_load_explicit((atomic_bool *)stop, memory_order_relaxed)) continue;
+  return NULL;
+}
+
+/* Another thread wants one of the cores all the time. */
+static void test_beside_a_busy_thread(void **state) {
+  (void)state;
+  cpu_set_t allowed, one;
+  assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  CPU_ZERO(&one);
+  for (int cpu = CPU_SETSIZE - 1; CPU_COUNT(&one) == 0; cpu--)
+    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &one);
+  atomic_bool stop = false;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, burn, &stop), 0);
+  assert_int_equal(pthread_setaffinity_np(thread, sizeof one, &one), 0);
+  ord_pool *pool = create(0);
+  run_phases(pool, 5000);
+  ord_pool_destroy(pool);
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+}
+
 static double cpu_seconds(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -231,6 +296,8 @@ int main(void) {
       cmocka_unit_test(test_workers_wake_from_sleep),
       cmocka_unit_test(test_leases_of_several_threads),
       cmocka_unit_test(test_more_threads_than_cores_do_not_lock_up),
+      cmocka_unit_test(test_a_thread_that_is_held_up_holds_up_no_other),
+      cmocka_unit_test(test_beside_a_busy_thread),
       cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,7 @@ static void test_json(void **state) {
       {"layer.0 \"q\"\\", "\"layer.0 \\\"q\\\"\\\\\""},
       {"\b\f\n\r\t\x01\x1f", "\"\\b\\f\\n\\r\\t\\u0001\\u001f\""},
       {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82\""},
+      {"\x7f\xc2\x9b\xc2\xa0", "\"\\u007f\\u009b\xc2\xa0\""},
       {"a\xff"
        "b",
        "\"a\xef\xbf\xbd"
@@ -95,6 +96,34 @@ static void test_json(void **state) {
   }
 }
 
+static void test_what_a_terminal_may_get(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    size_t printable;
+  } row[] = {{"", 0},
+             {"one\n\ttwo ~", 10},
+             {"a\x1b[31m", 1},
+             {"a\rb", 1},
+             {"\x7f", 0},
+             {"\xc3\xa9\xff", 2},
+             {"\xc2\x9b"
+              "31m",
+              0},
+             {"\xc2\xa0.", 3},
+             {"ab\xe2\x82", 2},
+             {"\xc0\x9b", 0}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+    assert_int_equal(ord_text_printable(row[i].text), row[i].printable);
+}
+
+static void test_plurals(void **state) {
+  (void)state;
+  assert_string_equal(ord_plural(0), "s");
+  assert_string_equal(ord_plural(1), "");
+  assert_string_equal(ord_plural(2), "s");
+}
+
 static void test_nearest_name(void **state) {
   (void)state;
   static const char *const candidate[] = {
@@ -103,10 +132,25 @@ static void test_nearest_name(void **state) {
   static const struct {
     const char *name, *nearest;
   } row[] = {
-      {"matmull", "matmul"},  {"matmul", "matmul"}, {"mtamul", "matmul"},  {"epsilon", "eps"},
-      {"logit", "logits"},    {"hh", "h"},          {"q", NULL},           {"zzz", NULL},
-      {"rmsnrom", "rmsnorm"}, {"rms", "rmsnorm"},   {"wieght", "weight"},  {"wte.weight", "transformer.wte.weight"},
-      {"gelu", "gelu_erf"},   {"", NULL},           {"convolution", NULL}, {"gelu_tan", "gelu_tanh"},
+      {"matmull", "matmul"},
+      {"matmul", "matmul"},
+      {"mtamul", "matmul"},
+      {"epsilon", "eps"},
+      {"logit", "logits"},
+      {"hh", "h"},
+      {"q", NULL},
+      {"zzz", NULL},
+      {"rmsnrom", "rmsnorm"},
+      {"rms", "rmsnorm"},
+      {"wieght", "weight"},
+      {"wte.weight", "transformer.wte.weight"},
+      {"MatMul", "matmul"},
+      {"LOGIT", "logits"},
+      {"Gelu_Tanh", "gelu_tanh"},
+      {"gelu", "gelu_erf"},
+      {"", NULL},
+      {"convolution", NULL},
+      {"gelu_tan", "gelu_tanh"},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     const char *nearest = ord_nearest_name(row[i].name, candidate, sizeof candidate / sizeof *candidate);
@@ -137,6 +181,8 @@ int main(void) {
       cmocka_unit_test(test_giving_hands_over_or_fails),
       cmocka_unit_test(test_endings),
       cmocka_unit_test(test_json),
+      cmocka_unit_test(test_what_a_terminal_may_get),
+      cmocka_unit_test(test_plurals),
       cmocka_unit_test(test_nearest_name),
       cmocka_unit_test(test_names_too_long_to_compare),
   };

@@ -67,7 +67,7 @@ static void test_paths_that_are_no_weights(void **state) {
     const char *name, *wanted;
     ord_status code;
   } row[] = {
-      {"none.safetensors", "none.safetensors: cannot be opened: No such file or directory", ORD_IO},
+      {"none.safetensors", "none.safetensors: cannot be opened: No such file or directory", ORD_INVALID},
       {"empty",
        "holds no weight file; found notes.txt; wanted model.safetensors, model.safetensors.index.json, *.gguf or *.bin",
        ORD_INVALID},
@@ -111,7 +111,7 @@ static void test_where_weights_are_looked_for(void **state) {
   MUST_FAIL(ord_weight_file_find(NULL, model_file, model.description, &found, &err),
             "no weights for model 'small'; looked in");
   assert_non_null(strstr(err.text, "/small (no such folder); wanted a folder with model.safetensors"));
-  assert_int_equal(err.code, ORD_IO);
+  assert_int_equal(err.code, ORD_INVALID);
 
   make_inner("small");
   write_bytes("small/train.py", "x", 1);

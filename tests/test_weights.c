@@ -145,7 +145,6 @@ static void test_originals_are_read_once_and_shared(void **state) {
   assert_holds(first, 0);
   assert_int_equal(f->file.read_bytes, 100);
   ord_weight_store_drop(f->store, first);
-  ord_weight_store_trim(f->store);
   assert_usage(f, 100, 0, 100);
   ord_weight_store_drop(f->store, again);
   assert_usage(f, 0, 0, 100);
@@ -189,7 +188,8 @@ static void test_packs_are_made_once_for_each_key(void **state) {
     if (first[i] != (unsigned char)(start + i)) fail_msg("byte %zu", i);
   assert_ptr_equal(take(f), first);
   assert_int_equal(pack_calls, calls);
-  assert_usage(f, 160, 300000, 300160);
+  assert_int_equal(f->file.read_bytes, 160);
+  assert_usage(f, 0, 300000, 300000 + 128 + 64); /* each segment begins at a multiple of 64 */
 
   want(f, 2, 0, 1, 8, 300000);
   assert_ptr_not_equal(take(f), first);
@@ -197,23 +197,34 @@ static void test_packs_are_made_once_for_each_key(void **state) {
   assert_ptr_not_equal(take(f), first);
   want(f, 2, 0, 1, 7, 300064); /* the key of another layout by mistake: never a block that is too small */
   assert_ptr_not_equal(take(f), first);
-  assert_int_equal(f->file.read_bytes, 160);
 }
 
-static void test_originals_go_when_only_packing_needed_them(void **state) {
+static void test_originals_that_are_only_packed_share_one_buffer(void **state) {
   fixture *f = *state;
   want(f, 1, 3, 0, 7, 64);
   const unsigned char *packed = take(f);
-  want(f, 1, 0, 0, 0, 0);
-  take(f);
-  assert_usage(f, 5100, 64, 5164);
+  assert_usage(f, 0, 64, 64 + 5056);
+  want(f, 1, 0, 0, 7, 64);
+  ord_weight_store_drop(f->store, take(f));
+  assert_usage(f, 0, 64, 128 + 5056);
   ord_weight_store_trim(f->store);
-  assert_usage(f, 100, 64, 5164);
   ord_weight_store_drop(f->store, packed);
-  assert_usage(f, 100, 0, 5164);
   want(f, 1, 3, 0, 9, 64); /* packed from the file again */
   take(f);
-  assert_usage(f, 5100, 64, 5164);
+  assert_int_equal(f->file.read_bytes, 2 * 5000 + 100);
+  assert_usage(f, 0, 64, 128 + 5056);
+}
+
+static void test_packing_reads_what_is_there_and_what_is_not(void **state) {
+  fixture *f = *state;
+  want(f, 1, 3, 0, 0, 0);
+  take(f);
+  want(f, 2, 3, 1, 7, 64);
+  assert_int_equal(take(f)[0], (unsigned char)(byte_of(3, 0) + byte_of(1, 0)));
+  assert_int_equal(f->file.read_bytes, 5060);
+  assert_usage(f, 5000, 64, 5000 + 64 + 64);
+  want(f, 2, 2, 1, 8, 64); /* the first is empty */
+  take(f);
 }
 
 static void test_scales(void **state) {
@@ -243,7 +254,6 @@ static void test_failures_leave_the_store_usable(void **state) {
   want(f, 2, 0, BIG, 7, 64);
   assert_false(try_take(f, &memory));
   assert_non_null(strstr(f->err.text, "w.bin: became shorter"));
-  ord_weight_store_trim(f->store);
 
   pack_fails_in_slice = 0;
   want(f, 1, 0, 0, 7, 64);
@@ -258,7 +268,12 @@ static void test_failures_leave_the_store_usable(void **state) {
   assert_int_equal(f->err.code, ORD_NO_MEMORY);
   want(f, 0, 0, 0, 0, 0);
   assert_false(try_take(f, &memory));
-  ord_weight_store_trim(f->store);
+  want(f, 1, WEIGHT_COUNT, 0, 7, 64);
+  assert_false(try_take(f, &memory));
+  assert_string_equal(f->err.text, "weight number 5 does not exist; wanted one below 5");
+  want(f, 0, 0, 0, 7, 64);
+  assert_false(try_take(f, &memory));
+  assert_string_equal(f->err.text, "a weight operand lists no segments");
   assert_int_equal(ord_weight_store_usage(f->store).original_bytes, 0);
 
   pack_fails_in_slice = NEVER;
@@ -303,6 +318,33 @@ static void test_progress_and_cancel(void **state) {
   take(f);
 }
 
+/* What was read before a cancel, or for another layout, is not counted again: never more than all. */
+static void test_progress_of_a_second_try(void **state) {
+  fixture *f = *state;
+  progress_log log = {.cancel_at = 2};
+  const uint64_t all = 5000 + BIG_BYTES;
+  ord_weight_store_progress(f->store, note_progress, &log, all);
+  want(f, 1, 3, 0, 7, 64);
+  const unsigned char *packed = take(f);
+  want(f, 1, BIG, 0, 7, 64);
+  const void *memory;
+  assert_false(try_take(f, &memory));
+  assert_int_equal(f->err.code, ORD_CANCELLED);
+  ord_weight_store_drop(f->store, packed);
+
+  log.last = 0;
+  want(f, 1, 3, 0, 7, 64);
+  take(f);
+  assert_int_equal(log.last, 5000);
+  want(f, 1, BIG, 0, 7, 64);
+  take(f);
+  assert_int_equal(log.last, all);
+  log.last--;
+  want(f, 1, 3, 0, 8, 64);
+  take(f);
+  assert_int_equal(log.last, all);
+}
+
 static void *take_and_drop(void *state) {
   const fixture *shared = state;
   fixture mine = {.store = shared->store,
@@ -335,7 +377,6 @@ static void test_several_sessions_at_once(void **state) {
     pthread_join(thread[i], &result);
     assert_null(result);
   }
-  ord_weight_store_trim(f->store);
   const ord_weight_usage usage = ord_weight_store_usage(f->store);
   assert_int_equal(usage.original_bytes + usage.packed_bytes, 0);
 }
@@ -357,10 +398,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_an_empty_weight, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_large_weights_are_read_in_slices, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_packs_are_made_once_for_each_key, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(test_originals_go_when_only_packing_needed_them, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_originals_that_are_only_packed_share_one_buffer, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_packing_reads_what_is_there_and_what_is_not, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_scales, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_failures_leave_the_store_usable, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_progress_and_cancel, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_progress_of_a_second_try, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_several_sessions_at_once, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_without_a_pool_and_without_a_store, set_up, tear_down),
   };

@@ -74,7 +74,7 @@ static void test_places_that_take_no_file(void **state) {
     ord_error err;
     ord_whole_file file;
     MUST_FAIL(ord_whole_file_begin(&file, in_folder(row[i].name), &err), row[i].wanted);
-    assert_int_equal(err.code, ORD_IO);
+    assert_int_equal(err.code, ORD_INVALID);
     ord_whole_file_abandon(&file);
   }
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Probes for a caller of ordito.h, and the start-up probe: what reading the weights and writing the packs costs a
+ * machine that does nothing else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/probe.h"
+#include "session/parts.h"
+
+struct ord_probe {
+  ord_device *device;
+  ord_read_probe *read;
+};
+
+bool ord_probe_create(ord_context *context, size_t read_bytes, ord_probe **out, ord_error *err) {
+  *out = NULL;
+  ord_probe *probe = calloc(1, sizeof *probe);
+  if (!probe) return ord_fail_memory(err, "making a probe");
+  probe->device = context->device;
+  if (!ord_read_probe_create(read_bytes, &probe->read, err)) {
+    free(probe);
+    return false;
+  }
+  *out = probe;
+  return true;
+}
+
+void ord_probe_destroy(ord_probe *probe) {
+  if (!probe) return;
+  ord_read_probe_destroy(probe->read);
+  free(probe);
+}
+
+bool ord_probe_read(ord_probe *probe, ord_probe_result *out, ord_error *err) {
+  ord_probe_result best = {.how = ""};
+  const ord_read_pattern *pattern;
+  for (uint32_t i = 0; (pattern = ord_read_pattern_get(i)) != NULL; i++) {
+    const double speed = ord_read_probe_run(probe->read, probe->device->pool, probe->device->info.features, pattern);
+    if (speed <= best.per_s) continue;
+    best.per_s = speed;
+    best.how = pattern->name;
+  }
+  return ord_struct_give(&best, "ord_probe_result", out, sizeof best, err);
+}
+
+bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out, ord_error *err) {
+  if (compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
+    return ord_fail(err, ORD_INVALID, "found type %u; wanted f32, bf16 or i8", compute);
+  const ord_peak peak = ord_peak_run(probe->device->pool, probe->device->info.features, (ord_dtype)compute);
+  const ord_probe_result made = {.per_s = peak.operations_per_s, .how = peak.code};
+  return ord_struct_give(&made, "ord_probe_result", out, sizeof made, err);
+}
+
+/* ---- start-up ---------------------------------------------------------------------------------------------------- */
+
+#define SLICE_BYTES ((size_t)4 << 20)
+
+typedef struct load_work {
+  int file;
+  size_t read_bytes, all_bytes; /* the rest is written */
+  unsigned char *memory;
+  _Atomic int failure; /* errno */
+} load_work;
+
+static bool read_slice(load_work *work, size_t begin, size_t end) {
+  while (begin < end) {
+    const ssize_t got = pread(work->file, work->memory + begin, end - begin, (off_t)begin);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      work->failure = got < 0 ? errno : EIO;
+      return false;
+    }
+    begin += (size_t)got;
+  }
+  return true;
+}
+
+static bool load_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
+  (void)chunk_count;
+  (void)worker;
+  load_work *work = context;
+  const size_t begin = chunk * SLICE_BYTES;
+  const size_t end = work->all_bytes - begin < SLICE_BYTES ? work->all_bytes : begin + SLICE_BYTES;
+  const size_t cut = end < work->read_bytes ? end : begin < work->read_bytes ? work->read_bytes : begin;
+  if (!read_slice(work, begin, cut)) return false;
+  memset(work->memory + cut, 1, end - cut);
+  return true;
+}
+
+/* All into memory that nobody has touched yet. */
+static bool load_once(load_work *work, ord_pool *pool, bool large_pages, uint64_t *out_ns, ord_error *err) {
+  const uint64_t begin = ord_clock_ns();
+  void *memory = mmap(NULL, work->all_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return ord_fail(err, ORD_NO_MEMORY, "out of memory: the start-up probe needs %zu bytes", work->all_bytes);
+  if (large_pages) madvise(memory, work->all_bytes, MADV_HUGEPAGE); /* a wish */
+  work->memory = memory;
+  ord_pool_lease(pool);
+  const bool done = ord_pool_phase(pool, load_slice, work, (uint32_t)((work->all_bytes - 1) / SLICE_BYTES + 1));
+  ord_pool_release(pool);
+  *out_ns = ord_clock_ns() - begin;
+  munmap(memory, work->all_bytes);
+  return done || ord_fail(err, ORD_IO, "the start-up probe could not read the weights; %s", strerror(work->failure));
+}
+
+/* In pages of the usual size and in large ones: which is faster depends on the machine. */
+static bool load_best(load_work *work, ord_pool *pool, uint64_t *out_ns, ord_error *err) {
+  uint64_t usual_ns = 0, large_ns = 0;
+  if (!load_once(work, pool, false, &usual_ns, err) || !load_once(work, pool, true, &large_ns, err)) return false;
+  *out_ns = usual_ns < large_ns ? usual_ns : large_ns;
+  return true;
+}
+
+bool ord_model_probe_startup(const ord_model *model, uint64_t *out_ns, ord_error *err) {
+  struct stat info;
+  *out_ns = 0;
+  if (!model->store || !model->weight_path || stat(model->weight_path, &info) || !S_ISREG(info.st_mode)) return true;
+  const uint64_t stored = ord_model_weight_bytes(model);
+  if (stored == 0 || (uint64_t)info.st_size < stored) return true; /* an index of shards */
+  load_work work = {.file = open(model->weight_path, O_RDONLY | O_CLOEXEC), .read_bytes = stored};
+  if (work.file < 0)
+    return ord_fail(err, ord_status_of_errno(errno), "%s cannot be opened; %s", model->weight_path, strerror(errno));
+  work.all_bytes = stored + ord_weight_store_usage(model->store).packed_bytes;
+  const bool done = load_best(&work, model->context->device->pool, out_ns, err);
+  close(work.file);
+  return done;
+}
