@@ -2,7 +2,6 @@
  *
  * Time and work of a run by step, by op and by layer.
  */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +26,7 @@ static void add_to(bench_part *sum, const bench_part *step) {
 }
 
 static bool is_named(const bench_part *part, const char *name, size_t length) {
-  assert(part->name);
-  return part->name_length == length && strncmp(part->name, name, length) == 0;
+  return part->name && part->name_length == length && strncmp(part->name, name, length) == 0;
 }
 
 static void add_named(bench_part *list, uint32_t *count, const char *name, size_t length, const bench_part *step) {

@@ -76,6 +76,8 @@ int cli_load_config(cli_request *request);
 /* say.c: words, on stderr or in a text report, whatever bytes are in them. */
 void cli_write(FILE *to, const char *text);
 void cli_say(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The text, or its first `length` bytes, as a JSON string. */
+void cli_write_json(FILE *to, const char *text, size_t length);
 /* What a regular noun takes behind its number: "" for 1, else "s". */
 const char *cli_plural(uint64_t count);
 

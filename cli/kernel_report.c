@@ -72,28 +72,14 @@ static void write_kernel_text(const kernel_report *report) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void write_json_text(const char *text) {
-  putchar('"');
-  while (*text) {
-    for (size_t printable = ord_text_printable(text); printable; printable--, text++) {
-      if (*text == '"' || *text == '\\') putchar('\\');
-      putchar(*text);
-    }
-    if (!*text) break;
-    const unsigned char byte = (unsigned char)*text++;
-    printf("\\u%04x", byte < 0x80 ? byte : 0xfffdu); /* U+FFFD: what is no UTF-8 */
-  }
-  putchar('"');
-}
-
 static void write_json_member(const char *name, const char *text) {
   printf(", \"%s\": ", name);
-  write_json_text(text);
+  cli_write_json(stdout, text, SIZE_MAX);
 }
 
 static void write_row_json(const kernel_report *report, const test_row *row, row_verdict verdict, int signal) {
   printf("%s\n  {\"row\": ", report->has_rows ? "," : "{\"rows\": [");
-  write_json_text(row->row);
+  cli_write_json(stdout, row->row, SIZE_MAX);
   write_json_member("op", row->op);
   write_json_member("verdict", verdict_name[verdict]);
   if (isfinite(row->error))
@@ -115,7 +101,7 @@ static void write_end_json(const kernel_report *report) {
   if (report->fault_when) {
     char text[256];
     snprintf(text, sizeof text, "%s %s", report->fault, report->fault_when);
-    write_json_text(text);
+    cli_write_json(stdout, text, SIZE_MAX);
   } else {
     printf("null");
   }

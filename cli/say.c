@@ -4,6 +4,7 @@
  * and bytes that are no UTF-8 written as \x1b; generated text does not pass here.
  */
 #include <stdarg.h>
+#include <string.h>
 
 #include "cli/cli.h"
 
@@ -17,6 +18,17 @@ void cli_write(FILE *to, const char *text) {
     if (!*text) return;
     fprintf(to, "\\x%02x", (unsigned)(unsigned char)*text++);
   }
+}
+
+void cli_write_json(FILE *to, const char *text, size_t length) {
+  const char *const end = text + strnlen(text, length);
+  putc('"', to);
+  while (text < end) {
+    char piece[ORD_JSON_BYTES];
+    text += ord_text_json(text, piece);
+    fputs(piece, to);
+  }
+  putc('"', to);
 }
 
 void cli_say(FILE *to, const char *format, ...) {

@@ -193,7 +193,7 @@ bool ord_graph_add_node(ord_graph *graph, const ord_node_spec *spec, uint32_t *o
   infer.result = ord_arena_take(&graph->arena, infer.result_count, sizeof *infer.result);
   if (!infer.result || !make_operands(graph, spec, &infer) || !make_attributes(graph, spec, &infer))
     return ord_fail_memory(err, "adding a node to a graph");
-  if (!check_named_axes(graph, spec, &infer) || !ord_infer_run(&infer))
+  if (!check_named_axes(graph, spec, &infer) || !spec->op->infer(&infer))
     return fault.was_told ? false : ord_fail_memory(err, "finding the shape of a node");
   add_numbers(&infer);
   if (!note_cache(graph, spec, &infer, err)) return false;

@@ -62,6 +62,10 @@ ORD_API void ord_text_free(char *text);
  * control character other than tab and newline. Messages and text reports may hold such bytes, which came out of a file
  * or a name; JSON reports do not. */
 ORD_API size_t ord_text_printable(const char *text);
+/* Writes the first character of a text that is not empty as it stands in a JSON string, with a 0 behind it, and returns
+ * how many bytes of the text it was. What is no UTF-8 becomes U+FFFD, byte by byte. */
+#define ORD_JSON_BYTES 8
+ORD_API size_t ord_text_json(const char *text, char out[ORD_JSON_BYTES]);
 /* The candidate nearest to `name` by edit distance (a transposition counts one, letters in another case nothing), or
  * NULL if none is near enough to be worth a "did you mean". `candidate` may hold NULLs, which are skipped. */
 ORD_API const char *ord_nearest_name(const char *name, const char *const *candidate, size_t count);

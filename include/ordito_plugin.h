@@ -47,16 +47,23 @@ typedef struct {
 typedef struct {
   uint32_t magic, struct_size;
   uint16_t abi_major;
-  uint16_t abi_minor_needed; /* the host's minor must be at least this */
-  uint16_t abi_minor_built;  /* for messages only */
-  uint16_t reserved;
+  uint16_t abi_minor_needed;     /* the host's minor must be at least this */
+  uint16_t abi_minor_built;      /* for messages only */
+  uint16_t reserved;             /* must be 0 */
   uint64_t host_features_needed; /* bits of ord_host.features that must be offered */
-  uint64_t flags;                /* ORD_PLUGIN_UNLOADABLE */
-  char name[40], version[24], build_id[40], toolchain[40];
+  uint64_t flags;                /* ORD_PLUGIN_UNLOADABLE; other bits must be 0 */
+  char name[40], version[24];
+  char build_id[40], toolchain[40]; /* for people; may be empty */
 } ord_manifest;
 
 /* Nothing of the plugin outlives the retiring of its last state, so that the host may unmap it. */
 #define ORD_PLUGIN_UNLOADABLE 1u
+
+/* The first fields of a manifest, the same in every plugin that is built against this header: {ORD_MANIFEST_HEAD,
+ * .name = "mine", ..}. */
+#define ORD_MANIFEST_HEAD                                                                                              \
+  .magic = ORD_PLUGIN_MAGIC, .struct_size = sizeof(ord_manifest), .abi_major = ORD_ABI_MAJOR,                          \
+  .abi_minor_needed = ORD_ABI_MINOR, .abi_minor_built = ORD_ABI_MINOR
 
 /* ------------------------------------------------------------------ what a node is ---------------------------- */
 
@@ -233,6 +240,8 @@ typedef struct {
   uint64_t loop; /* GPU: the conditional handle while a WHILE body is built */
 } ord_exec;
 
+/* One launch of device code. kind and flags are for launches that are more than a grid of one kernel (programmatic
+ * launches, cooperative grids); must be 0, as must what is reserved. */
 typedef struct {
   uint32_t kind, argument_count, flags, shared_bytes;
   void *kernel;
@@ -247,7 +256,7 @@ enum { ORD_LOG_DEBUG, ORD_LOG_INFO, ORD_LOG_WARNING, ORD_LOG_ERROR };
 /* Services of the host. Valid until the plugin is closed. allocate returns NULL when out of memory. */
 typedef struct ord_host {
   uint32_t struct_size, abi_minor;
-  uint64_t features;
+  uint64_t features; /* what a manifest may need of the host beyond its minor version; no bit is defined: 0 */
   void *context;
   void *(*allocate)(void *context, size_t bytes, size_t align);
   void (*release)(void *context, void *memory);
@@ -261,9 +270,10 @@ typedef struct ord_host {
 /* A kernel. Threads: query and pack on any; prepare and retire one at a time per plugin; launch of one state by one
  * replay at a time (all its chunks in parallel) unless ORD_REENTRANT. */
 typedef struct ord_kernel {
-  uint32_t struct_size, flags;
-  int32_t priority; /* higher wins where nothing was measured or pinned */
-  uint32_t reserved;
+  uint32_t struct_size;
+  uint32_t flags;    /* must be 0; what holds for one node only is said in ord_answer.flags */
+  int32_t priority;  /* higher wins where nothing was measured or pinned */
+  uint32_t reserved; /* must be 0 */
   const char *name, *op;
 
   /* Pure: no allocation, no lock, the same answer twice. ORD_OK or ORD_NO with a reason. */
@@ -296,7 +306,8 @@ typedef struct {
 } ord_image;
 
 typedef struct {
-  uint32_t struct_size, kernel_count, image_count, reserved;
+  uint32_t struct_size, kernel_count, image_count;
+  uint32_t reserved; /* must be 0 */
   const ord_kernel *const *kernel;
   const ord_image *image;
 } ord_plugin;

@@ -63,7 +63,7 @@ static void tell_unknown_op(ord_builder *builder, const ord_yaml_node *key) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < ord_op_count(); i++)
     if (!(ord_op_get(i)->flags & ORD_OP_HOST)) name[count++] = ord_op_get(i)->name;
-  name[count++] = "repeat";
+  name[count++] = ORD_REPEAT;
   char list[600];
   ord_scalar_join(name, " or ", list, sizeof list);
   for (uint32_t i = 0; i < description->block_count; i++) name[count++] = description->block[i].name;
@@ -85,7 +85,7 @@ static void build_item(ord_builder *builder, const ord_yaml_node *item) {
   const ord_yaml_node *key = item->first;
   const ord_block *block = ord_names_find(&builder->description->block_of_name, key->text);
   const ord_op *op = ord_op_find(key->text);
-  if (strcmp(key->text, "repeat") == 0) {
+  if (strcmp(key->text, ORD_REPEAT) == 0) {
     ord_build_repeat(builder, key);
   } else if (!ord_builder_count_item(builder, key)) {
     return;

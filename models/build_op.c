@@ -172,9 +172,8 @@ static void read_slots(ord_builder *builder, ord_op_item *item) {
 /* Padding would enter the cache of an attention that does not know the lengths. */
 static bool check_lengths(ord_builder *builder, const ord_op_item *item) {
   if (item->cache == ORD_NONE || builder->lengths_value == ORD_NONE) return true;
-  uint32_t slot = 0;
-  while (slot < item->op->slot_count && strcmp(item->op->slot[slot].name, "lengths") != 0) slot++;
-  if (slot == item->op->slot_count || item->in[slot] == builder->lengths_value) return true;
+  const uint32_t slot = ord_op_find_slot(item->op, "lengths");
+  if (slot == ORD_NONE || item->in[slot] == builder->lengths_value) return true;
   const ord_value *lengths = &builder->graph->value[builder->lengths_value];
   ord_tell(&builder->teller, ord_yaml_find(item->map, "cache"),
            "%s: a cache without the lengths of its rows; found the input '%s' with fill: lengths (line %u); wanted "
@@ -191,12 +190,6 @@ typedef struct node_report {
   bool was_told;
 } node_report;
 
-static bool is_slot(const ord_op *op, const char *name) {
-  for (uint32_t i = 0; i < op->slot_count; i++)
-    if (strcmp(op->slot[i].name, name) == 0) return true;
-  return false;
-}
-
 /* A fault of the shape rule: at the slot or attribute that it names, else at the op's mapping. */
 static void tell_shape_fault(ord_infer *infer, const char *slot_or_attr, uint32_t entry, const char *text) {
   node_report *report = infer->report_context;
@@ -212,7 +205,8 @@ static void tell_shape_fault(ord_infer *infer, const char *slot_or_attr, uint32_
     return;
   }
   /* Of the list of a slot the entry is meant, of that of an attribute the whole, unless the entry is named. */
-  const bool is_entry = node->kind == ORD_YAML_LIST && (entry > 0 || is_slot(report->item->op, slot_or_attr));
+  const bool is_entry =
+      node->kind == ORD_YAML_LIST && (entry > 0 || ord_op_find_slot(report->item->op, slot_or_attr) != ORD_NONE);
   const ord_yaml_node *place = is_entry ? node->first : node;
   for (; is_entry && entry > 0 && place; entry--) place = place->next;
   const char *scope_path = teller->path;

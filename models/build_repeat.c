@@ -38,11 +38,11 @@ void ord_build_repeat(ord_builder *builder, const ord_yaml_node *key) {
       {"count", "how often the body stands"}, {"index", "a new name for 0, 1, .."}, {"body", "a list of items"}};
   ord_teller *teller = &builder->teller;
   const ord_yaml_node *map = key->value;
-  if (!ord_field_is_map(teller, map, "repeat", "{count: .., index: .., body: [..]}")) {
+  if (!ord_field_is_map(teller, map, ORD_REPEAT, "{count: .., index: .., body: [..]}")) {
     builder->has_lost_names = true;
     return;
   }
-  (void)ord_field_check_keys(teller, map, "repeat", known, 3);
+  (void)ord_field_check_keys(teller, map, ORD_REPEAT, known, 3);
   const ord_yaml_node *body = ord_yaml_find(map, "body"), *index = ord_yaml_find(map, "index"),
                       *count_node = ord_yaml_find(map, "count");
   /* Where count or index fail, one pass still shows the faults of the body. */
@@ -55,7 +55,7 @@ void ord_build_repeat(ord_builder *builder, const ord_yaml_node *key) {
     builder->has_lost_names = true;
     return;
   }
-  const size_t path_length = ord_path_enter(builder, key, has_index ? index->text : "repeat");
+  const size_t path_length = ord_path_enter(builder, key, has_index ? index->text : ORD_REPEAT);
   ord_scope pass = {.outer = builder->scope};
   for (int64_t i = 0; i < count && !builder->has_stopped; i++)
     if (ord_builder_count_item(builder, key)) build_pass(builder, &pass, key, body, has_index ? index->text : NULL, i);

@@ -13,7 +13,7 @@ static bool check_name(ord_reader *reader, const ord_yaml_node *key) {
     ord_tell_fault(teller, key, &fault);
     return false;
   }
-  const bool is_op = ord_op_find(key->text) || strcmp(key->text, "repeat") == 0;
+  const bool is_op = ord_op_find(key->text) || strcmp(key->text, ORD_REPEAT) == 0;
   if (is_op) ord_tell(teller, key, "block '%s' has the name of an op; wanted another name", key->text);
   return !is_op;
 }

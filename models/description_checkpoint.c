@@ -92,8 +92,8 @@ static void write_repeat(order_writer *writer, const ord_yaml_node *map) {
   ord_teller *teller = &writer->reader->teller;
   static const ord_key known[] = {
       {"count", "how often the body stands"}, {"index", "a new name"}, {"body", "a list of names"}};
-  if (!ord_field_is_map(teller, map, "repeat", "{count: .., index: .., body: [..]}")) return;
-  if (!ord_field_check_keys(teller, map, "repeat", known, 3)) return;
+  if (!ord_field_is_map(teller, map, ORD_REPEAT, "{count: .., index: .., body: [..]}")) return;
+  if (!ord_field_check_keys(teller, map, ORD_REPEAT, known, 3)) return;
   const ord_yaml_node *body = ord_yaml_find(map, "body"), *name = ord_yaml_find(map, "index");
   const ord_expression_scope scope = make_scope(writer);
   int64_t count;
@@ -117,7 +117,7 @@ static void write_items(order_writer *writer, const ord_yaml_node *list) {
   for (const ord_yaml_node *item = list->first; item && !writer->has_stopped; item = item->next) {
     if (item->kind != ORD_YAML_MAP)
       write_name(writer, item);
-    else if (item->count == 1 && strcmp(item->first->text, "repeat") == 0)
+    else if (item->count == 1 && strcmp(item->first->text, ORD_REPEAT) == 0)
       write_repeat(writer, item->first->value);
     else
       ord_tell(&writer->reader->teller, item, "order: found a mapping; wanted a name or repeat: {count, index, body}");

@@ -10,6 +10,7 @@
 #include "models/field.h"
 #include "models/pattern.h"
 
+#define ORD_REPEAT "repeat" /* the key of an item that is neither an op nor a block */
 #define ORD_ITEM_LIMIT 65536
 #define ORD_PARAMETER_MAX 60
 

@@ -4,6 +4,7 @@
  */
 #include "models/scalar.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -119,15 +120,20 @@ static bool is_infinite_or_nan(const char *text) {
   return false;
 }
 
+/* Values are f32: what becomes infinite or 0 there would give NaN. The upper end is where rounding ends to give
+ * FLT_MAX, which is written 3.4028235e38. */
+static bool f32_holds(const char *text, double number) {
+  const double size = fabs(number);
+  return size == 0 ? !holds_nonzero_digit(text) : size >= FLT_MIN && size < 0x1.ffffffp127;
+}
+
 bool ord_scalar_number(const char *field, const char *text, double *out, ord_fault *fault) {
   char hint[HINT_BYTES];
   if (decimal_value(text, out)) {
-    if (isinf(*out))
-      return ord_fault_set(fault, 0, "%s: found '%.60s', too large a number; wanted at most 1.8e308", field, text);
-    if (*out == 0 && holds_nonzero_digit(text))
-      return ord_fault_set(
-          fault, 0, "%s: found '%.60s', which is too small and becomes 0; wanted 0 or more than 1e-308", field, text);
-    return true;
+    if (f32_holds(text, *out)) return true;
+    return ord_fault_set(fault, 0,
+                         "%s: found '%.60s', which f32 does not hold; wanted 0, or a size from 1.2e-38 to 3.4e+38",
+                         field, text);
   }
   if (is_infinite_or_nan(text))
     return ord_fault_set(fault, 0, "%s: found '%.60s'; wanted a finite number such as 1e-5", field, text);

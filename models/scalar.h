@@ -23,7 +23,7 @@ typedef struct ord_fault {
 /* Fills the fault and returns false. */
 bool ord_fault_set(ord_fault *fault, size_t offset, const char *format, ...) ORD_PRINTF(3, 4);
 
-/* A finite decimal number. `field` begins the message. */
+/* A decimal number that f32 holds: 0, or a size from FLT_MIN to FLT_MAX. `field` begins the message. */
 ORD_MUST_CHECK bool ord_scalar_number(const char *field, const char *text, double *out, ord_fault *fault);
 ORD_MUST_CHECK bool ord_scalar_bool(const char *field, const char *text, bool *out, ord_fault *fault);
 /* One of `word` (ended by NULL); *out is its number. */

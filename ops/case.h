@@ -86,6 +86,9 @@ bool ord_case_read(ord_case_setup *setup);
  * error's text, with code ORD_INVALID. */
 bool ord_case_make(ord_case_setup *setup);
 
+/* The (first) operand of a slot; NULL if it is absent. */
+const ord_case_tensor *ord_case_entry(const ord_case_setup *setup, const char *slot);
+
 /* What the op's reference and those of the epilogue's items make of it, in tensors of their own. */
 typedef struct ord_case_wanted {
   ord_case_tensor tensor[ORD_CASE_TENSOR_MAX]; /* the results, then those of items */

@@ -146,6 +146,11 @@ static const ord_case matmul_cases[] = {
     {"in[5,$] weight:bf16[34,$]", "compute=bf16 $=1,2,31,32,33,64,100,192"},
     {"in[1,192] weight:bf16[34,192] bias[34]", "compute=bf16"},
     {"in[5,$] weight:i8[34,$]", "compute=i8 $=1,4,31,32,33,64,100,192"},
+    {"in[13,$] weight[33,$] bias[33]", "compute=bf16 $=1,2,63,64,65,130"},
+    {"in[13,$] weight[33,$] bias[33]", "compute=i8 $=1,3,63,64,65,130"},
+    {"in[1,65] weight:f16[34,65]", "compute=i8"},
+    {"in[2,65] weight:bf16[34,65]", "compute=i8"},
+    {"in[2,65] weight:i8[34,65]", "compute=bf16"},
     {"in:f16[5,33] weight[9,33]", ""},
     {"in:bf16[5,33] weight:bf16[9,33] bias[9]", ""},
     /* layouts */
@@ -202,6 +207,11 @@ static const ord_case matmul_cases[] = {
     {"in[3,65] weight[33,65] bias[33]", "epilogue=add(residual[3,33])>+layernorm(w[33];eps=1e-5)"},
     {"in[2,3/8,65] weight[33,65]", "epilogue=add(b[33])+add(residual[2,3/8,33])>+rmsnorm(w[33];eps=1e-5)"},
     {"in[3,65] weight^:i8[33,65]", "epilogue=add(b[33])+silu"},
+    {"in[$,65] weight:bf16[70,65] bias[70]", "compute=bf16 epilogue=gelu_tanh $=1,14"},
+    {"in[$,65] weight[70,65]", "compute=i8 epilogue=silu+mul(gate[$,70]) $=1,14"},
+    {"in[$,65] weight:i8[70,65] bias[70]",
+     "compute=i8 epilogue=add(residual[$,70])>+layernorm(w[70],b[70];eps=1e-5) $=1,14"},
+    {"in[$,65] weight[70,65] bias[70]", "epilogue=add(residual[$,70])>+rmsnorm(w[70];eps=1e-5) $=1,14"},
     {NULL, NULL},
 };
 

@@ -5,8 +5,6 @@
  */
 #include "ops/op.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -54,28 +52,6 @@ bool ord_infer_fail(ord_infer *infer, const char *slot_or_attr, uint32_t entry, 
   infer->report(infer, slot_or_attr, entry, text.failed ? "out of memory" : text.bytes);
   ord_text_finish(&text);
   return false;
-}
-
-/* A kernel may compute in f32: what becomes infinite or 0 there would give NaN where the reference gives a number. */
-static bool check_number(ord_infer *infer, const char *slot_or_attr, uint32_t entry, double number) {
-  const double size = fabs(number);
-  if (size == 0 || (size >= FLT_MIN && size <= FLT_MAX)) return true;
-  return ord_infer_fail(infer, slot_or_attr, entry,
-                        "%s: found %g, which f32 does not hold; wanted 0, or a size from %.2g to %.2g", slot_or_attr,
-                        number, (double)FLT_MIN, (double)FLT_MAX);
-}
-
-bool ord_infer_run(ord_infer *infer) {
-  for (uint32_t i = 0; i < infer->attr_count; i++)
-    if (infer->attr[i].kind == ORD_ATTR_NUMBER && !check_number(infer, infer->attr[i].name, 0, infer->attr[i].value.f))
-      return false;
-  for (uint32_t i = 0; i < infer->operand_count; i++) {
-    const ord_infer_operand *operand = &infer->operand[i];
-    if (operand->has_number &&
-        !check_number(infer, infer->op->slot[operand->slot].name, ord_infer_entry(infer, operand), operand->number))
-      return false;
-  }
-  return infer->op->infer(infer);
 }
 
 bool ord_infer_fail_memory(ord_infer *infer) {

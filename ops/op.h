@@ -29,7 +29,7 @@ typedef struct ord_slot {
 /* ---- attributes --------------------------------------------------------------------------------------------- */
 typedef enum {
   ORD_RULE_INT,    /* a fixed expression, may be negative; ORD_ATTR_INT */
-  ORD_RULE_NUMBER, /* what f32 holds: 0, or a size from FLT_MIN to FLT_MAX; ORD_ATTR_NUMBER */
+  ORD_RULE_NUMBER, /* what f32 holds; ORD_ATTR_NUMBER */
   ORD_RULE_BOOL,   /* ORD_ATTR_BOOL */
   ORD_RULE_WORD,   /* one of `word`; ORD_ATTR_WORD */
   ORD_RULE_INTS,   /* a list of fixed expressions; ORD_ATTR_INTS */
@@ -95,8 +95,6 @@ struct ord_infer {
   void *report_context;
 };
 
-/* Runs the shape rule, after the numbers that were given are found to be such as kernels compute with. */
-bool ord_infer_run(ord_infer *infer);
 /* Tells a fault ("<op>: " is put before the text) and returns false. */
 bool ord_infer_fail(ord_infer *infer, const char *slot_or_attr, uint32_t entry, const char *format, ...)
     ORD_PRINTF(4, 5);
@@ -188,13 +186,13 @@ struct ord_op {
   uint32_t attr_count;
   uint32_t result_min, result_max; /* max UINT32_MAX: any number */
   const char *about;               /* the result column of the op table, one line */
-  bool (*infer)(ord_infer *infer);         /* called by ord_infer_run alone */
+  bool (*infer)(ord_infer *infer);
   bool (*view)(ord_view_request *request); /* NULL: not a view */
   bool (*lower)(ord_lowering *lowering);   /* NULL: not a composite */
   /* Adds the work of one run; reads nothing but sizes, lengths and past. NULL: the op multiplies no matrices. */
   void (*work)(const ord_node *node, const ord_exec *exec, ord_work *out);
-  const ord_kernel *reference;             /* slow, complete, obvious; sees only ordito_plugin.h */
-  const ord_case *cases;                   /* ended by {NULL, NULL} */
+  const ord_kernel *reference; /* slow, complete, obvious; sees only ordito_plugin.h */
+  const ord_case *cases;       /* ended by {NULL, NULL} */
 };
 
 /* The op table of docs/model_format.md as markdown (op_table.c); false when out of memory. */

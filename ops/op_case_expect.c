@@ -160,10 +160,9 @@ bool ord_case_append(ord_case_setup *setup, const ord_op *attends, const ord_ans
   const ord_op *op = ord_op_find("cache_append");
   reference_run run = {.count = 0};
   for (uint32_t slot = 0; slot < op->slot_count; slot++) {
-    uint32_t entry = 0;
-    while (entry < setup->entry_count && strcmp(setup->tensor[entry].name, op->slot[slot].name) != 0) entry++;
-    if (entry < setup->entry_count)
-      add(&run, &setup->tensor[entry]);
+    const ord_case_tensor *entry = ord_case_entry(setup, op->slot[slot].name);
+    if (entry)
+      add(&run, entry);
     else
       add_absent(&run, op->slot[slot].name);
   }

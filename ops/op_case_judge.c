@@ -88,13 +88,10 @@ static bool compare(const ord_case_tensor *got, const ord_case_tensor *wanted, u
 
 /* Rows of a cache that hold tokens after the run; row n of the run is row n of the cache. */
 static int64_t row_limit(const ord_case_setup *setup, int64_t row, int64_t length) {
-  int64_t fresh = 0;
-  for (uint32_t i = 0; i < setup->entry_count; i++) {
-    const ord_case_tensor *tensor = &setup->tensor[i];
-    if (tensor->role == ORD_ABSENT) continue;
-    if (strcmp(tensor->name, "k") == 0) fresh = tensor->run[2];
-    if (strcmp(tensor->name, "lengths") != 0) continue;
-    const ord_reference_tensor view = ord_case_view(tensor);
+  const ord_case_tensor *lengths = ord_case_entry(setup, "lengths");
+  int64_t fresh = ord_case_entry(setup, "k")->run[2]; /* a case with states has one, or it could not be made */
+  if (lengths) {
+    const ord_reference_tensor view = ord_case_view(lengths);
     const int64_t given = (int64_t)ord_reference_read(&view, &row);
     if (given < fresh) fresh = given > 0 ? given : 0;
   }

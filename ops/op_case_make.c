@@ -252,7 +252,7 @@ static bool infer_results(ord_case_setup *setup) {
                      .report_context = setup};
   if (ord_size_constant(setup->arena, setup->cache_length, &infer.cache_length) != ORD_SIZE_OK)
     return ord_case_out_of_memory(setup);
-  if (!ord_infer_run(&infer)) return false;
+  if (!setup->op->infer(&infer)) return false;
   setup->attr_count = infer.attr_count;
   for (uint32_t i = 0; i < setup->result_count; i++) {
     ord_case_tensor *made = append(setup, (ord_case_tensor){.name = "out",
@@ -268,9 +268,9 @@ static bool infer_results(ord_case_setup *setup) {
   return true;
 }
 
-static const ord_case_tensor *find_entry(const ord_case_setup *setup, const char *name) {
+const ord_case_tensor *ord_case_entry(const ord_case_setup *setup, const char *slot) {
   for (uint32_t i = 0; i < setup->entry_count; i++)
-    if (setup->tensor[i].role != ORD_ABSENT && strcmp(setup->tensor[i].name, name) == 0) return &setup->tensor[i];
+    if (setup->tensor[i].role != ORD_ABSENT && strcmp(setup->tensor[i].name, slot) == 0) return &setup->tensor[i];
   return NULL;
 }
 
@@ -279,7 +279,7 @@ static bool append_states(ord_case_setup *setup) {
   static const char *const slot[] = {"k", "v"}, *const state[] = {"cache_k", "cache_v"};
   setup->first_state = setup->tensor_count;
   for (uint32_t i = 0; setup->has_cache && i < 2; i++) {
-    const ord_case_tensor *entry = find_entry(setup, slot[i]);
+    const ord_case_tensor *entry = ord_case_entry(setup, slot[i]);
     if (!entry || entry->rank != 4) return ord_case_wrong(setup, "a cache needs operand '%s' of 4 axes", slot[i]);
     ord_case_tensor *made = append(setup, (ord_case_tensor){.name = state[i],
                                                             .role = ORD_STATE,

@@ -32,11 +32,7 @@ ord_status ord_reference_open(const ord_host *host, const ord_plugin **out, ord_
 }
 
 const ord_manifest ord_reference_manifest = {
-    .magic = ORD_PLUGIN_MAGIC,
-    .struct_size = sizeof ord_reference_manifest,
-    .abi_major = ORD_ABI_MAJOR,
-    .abi_minor_needed = ORD_ABI_MINOR,
-    .abi_minor_built = ORD_ABI_MINOR,
+    ORD_MANIFEST_HEAD,
     .name = "reference",
     .version = ORD_VERSION,
     .build_id = "built in",

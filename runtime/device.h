@@ -39,7 +39,6 @@ typedef struct ord_capture ord_capture;
 typedef struct ord_device ord_device;
 
 typedef struct ord_device_table {
-  const char *name;
   /* 64-byte aligned memory, or NULL. zeroed: all bytes 0. */
   void *(*allocate)(ord_device *device, size_t bytes, bool zeroed);
   void (*release)(ord_device *device, void *memory);

@@ -51,8 +51,7 @@ static uint64_t detect_features(void) {
 static uint64_t detect_features(void) { return 0; }
 #endif
 
-static const ord_device_table table = {.name = "cpu",
-                                       .allocate = allocate,
+static const ord_device_table table = {.allocate = allocate,
                                        .release = release,
                                        .capture = ord_capture_create,
                                        .replay = ord_capture_replay,

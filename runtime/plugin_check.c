@@ -32,6 +32,18 @@ static bool check_word(const char *file, const char *what, const char *word, ord
   return true;
 }
 
+/* Before 1.0 host and plugin are of one version, so that an unknown bit is a mistake. */
+static bool check_flags(const char *file, const ord_manifest *manifest, ord_error *err) {
+  const uint64_t unknown = manifest->flags & ~(uint64_t)ORD_PLUGIN_UNLOADABLE;
+  if (unknown)
+    return ord_fail(err, ORD_INVALID, "%s: manifest has unknown flags; found bits 0x%llx; wanted none beyond 0x%x",
+                    file, (unsigned long long)unknown, ORD_PLUGIN_UNLOADABLE);
+  if (manifest->reserved)
+    return ord_fail(err, ORD_INVALID, "%s: manifest has something in `reserved`; found %u; wanted 0", file,
+                    manifest->reserved);
+  return true;
+}
+
 static bool check_name(const char *file, const ord_manifest *manifest, ord_error *err) {
   const size_t length = strnlen(manifest->name, sizeof manifest->name);
   if (!length) return ord_fail(err, ORD_INVALID, "%s: plugin has an empty name; wanted one in its manifest", file);
@@ -58,7 +70,7 @@ bool ord_manifest_check(const char *file, ord_manifest *manifest, uint32_t bytes
                     "%s: plugin needs host features that this host does not offer; found bits 0x%llx; wanted none "
                     "beyond 0x%llx",
                     file, (unsigned long long)missing, (unsigned long long)host_features);
-  if (!check_name(file, manifest, err)) return false;
+  if (!check_flags(file, manifest, err) || !check_name(file, manifest, err)) return false;
   manifest->version[sizeof manifest->version - 1] = '\0';
   manifest->build_id[sizeof manifest->build_id - 1] = '\0';
   manifest->toolchain[sizeof manifest->toolchain - 1] = '\0';
@@ -86,6 +98,10 @@ static bool check_kernel(const char *file, const ord_plugin *plugin, uint32_t in
     return ord_fail(err, ORD_INVALID,
                     "%s: kernel '%s' lacks its %s; wanted name, op, query, prepare, launch and retire", file,
                     kernel->name, missing);
+  if (kernel->flags || kernel->reserved)
+    return ord_fail(err, ORD_INVALID,
+                    "%s: kernel '%s' has something in `flags` or `reserved`; found %u and %u; wanted 0", file,
+                    kernel->name, kernel->flags, kernel->reserved);
   if (!check_word(file, "kernel name", kernel->name, err) || !check_word(file, "kernel op", kernel->op, err))
     return false;
   for (uint32_t before = 0; before < index; before++)
@@ -100,6 +116,9 @@ bool ord_plugin_table_check(const char *file, const ord_plugin *plugin, ord_erro
   if (plugin->struct_size < sizeof *plugin)
     return ord_fail(err, ORD_INVALID, "%s: its plugin table has an unknown struct_size; found %u; wanted at least %zu",
                     file, plugin->struct_size, sizeof *plugin);
+  if (plugin->reserved)
+    return ord_fail(err, ORD_INVALID, "%s: its plugin table has something in `reserved`; found %u; wanted 0", file,
+                    plugin->reserved);
   if (!plugin->kernel_count || !plugin->kernel)
     return ord_fail(err, ORD_INVALID, "%s: plugin has no kernels; wanted at least one", file);
   for (uint32_t i = 0; i < plugin->kernel_count; i++)

@@ -27,8 +27,9 @@ uint64_t ord_read_plain(const unsigned char *memory, size_t count, uint32_t stre
 
 float ord_multiply_plain(uint64_t rounds) {
   const float4 x = {0.5f, 0.25f, 0.5f, 0.25f}, y = {1, 2, 3, 4};
-  float4 a = y, b = y + 1, c = y + 2, d = y + 3, e = y + 4, f = y + 5, g = y + 6, h = y + 7;
-  for (uint64_t i = 0; i < rounds; i++) {
+  float4 a = y, b = y + 1, c = y + 2, d = y + 3, e = y + 4, f = y + 5, g = y + 6, h = y + 7, i = y + 8, j = y + 9,
+         k = y + 10, l = y + 11;
+  for (uint64_t round = 0; round < rounds; round++) {
     a = a * x + y;
     b = b * x + y;
     c = c * x + y;
@@ -37,8 +38,12 @@ float ord_multiply_plain(uint64_t rounds) {
     f = f * x + y;
     g = g * x + y;
     h = h * x + y;
+    i = i * x + y;
+    j = j * x + y;
+    k = k * x + y;
+    l = l * x + y;
   }
-  const float4 all = a + b + c + d + e + f + g + h;
+  const float4 all = a + b + c + d + e + f + g + h + i + j + k + l;
   return all[0] + all[1] + all[2] + all[3];
 }
 

@@ -91,22 +91,26 @@ size_t ord_text_printable(const char *text) {
   return (size_t)(at - start);
 }
 
-void ord_text_add_json(ord_text *text, const char *string) {
+size_t ord_text_json(const char *text, char out[ORD_JSON_BYTES]) {
   static const char escaped[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
+  const unsigned char *const at = (const unsigned char *)text;
+  const char *special = strchr(escaped, *text);
+  const size_t bytes = utf8_length(at);
+  if (special)
+    snprintf(out, ORD_JSON_BYTES, "\\%c", letter[special - escaped]);
+  else if (is_control(at))
+    snprintf(out, ORD_JSON_BYTES, "\\u%04x", at[bytes - 1]); /* of C1 the second byte is the code point */
+  else
+    snprintf(out, ORD_JSON_BYTES, "%.*s", bytes ? (int)bytes : 3, bytes ? text : "\xef\xbf\xbd");
+  return bytes ? bytes : 1;
+}
+
+void ord_text_add_json(ord_text *text, const char *string) {
   ord_text_add_n(text, "\"", 1);
-  for (const char *at = string; *at;) {
-    const char *special = strchr(escaped, *at);
-    const unsigned char *const byte = (const unsigned char *)at;
-    const size_t bytes = utf8_length(byte);
-    if (special)
-      ord_text_add(text, "\\%c", letter[special - escaped]);
-    else if (is_control(byte))
-      ord_text_add(text, "\\u%04x", (unsigned)byte[bytes - 1]); /* of C1 the second byte is the code point */
-    else if (!bytes)
-      ord_text_add_n(text, "\xef\xbf\xbd", 3);
-    else
-      ord_text_add_n(text, at, bytes);
-    at += bytes ? bytes : 1;
+  while (*string) {
+    char piece[ORD_JSON_BYTES];
+    string += ord_text_json(string, piece);
+    ord_text_add_n(text, piece, strlen(piece));
   }
   ord_text_add_n(text, "\"", 1);
 }

@@ -7,15 +7,22 @@
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
+/* One line for an op: kernels of the same op that follow one another share it. */
+static void kernel_text(const ord_kernel *kernel, const ord_kernel *before, ord_text *text) {
+  if (before && strcmp(before->op, kernel->op) == 0)
+    ord_text_add(text, ", %s %d", kernel->name, kernel->priority);
+  else
+    ord_text_add(text, "%s  %-20s %-28s priority %d", before ? "\n" : "", kernel->op, kernel->name, kernel->priority);
+}
+
 static void kernels_text(const ord_registry *registry, ord_text *text) {
   for (uint32_t i = 0; i < ord_registry_count(registry); i++) {
     const ord_plugin_entry *entry = ord_registry_get(registry, i);
     ord_text_add(text, "%s %s  %s  digest %016llx\n", entry->manifest->name, entry->manifest->version, entry->file,
                  (unsigned long long)entry->digest);
-    for (uint32_t k = 0; k < entry->plugin->kernel_count; k++) {
-      const ord_kernel *kernel = entry->plugin->kernel[k];
-      ord_text_add(text, "  %-20s %-28s priority %d\n", kernel->op, kernel->name, kernel->priority);
-    }
+    for (uint32_t k = 0; k < entry->plugin->kernel_count; k++)
+      kernel_text(entry->plugin->kernel[k], k ? entry->plugin->kernel[k - 1] : NULL, text);
+    if (entry->plugin->kernel_count) ord_text_add(text, "\n");
   }
   for (uint32_t i = 0; i < ord_registry_verdict_count(registry); i++) {
     const ord_plugin_verdict verdict = ord_registry_verdict(registry, i);

@@ -5,6 +5,7 @@
  */
 #include "models/run_config.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "models/yaml.h"
@@ -47,17 +48,16 @@ void ord_run_config_destroy(ord_run_config *config) {
   free(config);
 }
 
-void ord_run_config_apply(const ord_run_config *config, ord_context_options *context, ord_model_options *model,
-                          ord_session_options *session) {
-  const ord_run_rules *rules = &config->rules;
-  if (context && rules->has_threads) context->threads = (int)rules->threads;
-  if (context && rules->cpu) context->cpu = rules->cpu;
-  if (context && rules->plugin) {
+static void apply_to_context(const ord_run_rules *rules, ord_context_options *context) {
+  if (rules->has_threads) context->threads = (int)rules->threads;
+  if (rules->cpu) context->cpu = rules->cpu;
+  if (rules->plugin) {
     context->plugin = rules->plugin;
     context->plugin_count = rules->plugin_count;
   }
-  if (model && rules->context) model->context = rules->context;
-  if (!session) return;
+}
+
+static void apply_to_session(const ord_run_rules *rules, ord_session_options *session) {
   if (rules->pin) {
     session->pin = rules->pin;
     session->pin_count = rules->pin_count;
@@ -66,4 +66,31 @@ void ord_run_config_apply(const ord_run_config *config, ord_context_options *con
   if (rules->kv_cache) session->kv_cache = rules->kv_cache;
   if (rules->has_capture) session->eager = rules->is_eager;
   if (rules->has_fallback) session->deny_fallback = rules->denies_fallback;
+}
+
+static void apply_to_model(const ord_run_rules *rules, ord_model_options *model) {
+  if (rules->context) model->context = rules->context;
+}
+
+/* A struct without its size is left alone: the call that it is made for says so. */
+void ord_run_config_apply(const ord_run_config *config, ord_context_options *context, ord_model_options *model,
+                          ord_session_options *session) {
+  ord_context_options of_context;
+  ord_model_options of_model;
+  ord_session_options of_session;
+  bool done = true;
+  if (context && ord_struct_take(context, "ord_context_options", &of_context, sizeof of_context, NULL)) {
+    apply_to_context(&config->rules, &of_context);
+    done = ord_struct_give(&of_context, "ord_context_options", context, sizeof of_context, NULL);
+  }
+  if (model && ord_struct_take(model, "ord_model_options", &of_model, sizeof of_model, NULL)) {
+    apply_to_model(&config->rules, &of_model);
+    done &= ord_struct_give(&of_model, "ord_model_options", model, sizeof of_model, NULL);
+  }
+  if (session && ord_struct_take(session, "ord_session_options", &of_session, sizeof of_session, NULL)) {
+    apply_to_session(&config->rules, &of_session);
+    done &= ord_struct_give(&of_session, "ord_session_options", session, sizeof of_session, NULL);
+  }
+  assert(done); /* their sizes were checked */
+  (void)done;
 }

@@ -6,35 +6,15 @@
 #ifndef ORDITO_TESTS_FIXTURE_H
 #define ORDITO_TESTS_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "must.h"
 #include "ordito.h"
 
 #define MODEL(name) ORDITO_SOURCE_DIRECTORY "/models/" name ".yaml"
 #define PLUGIN(name) ORDITO_BUILD_DIRECTORY "/lib/ordito/plugins/" name ".so"
 #define TEST_PLUGIN(name) ORDITO_BUILD_DIRECTORY "/tests/plugins/" name ".so"
-
-#define MUST(call)                                                                                                     \
-  do {                                                                                                                 \
-    err = (ord_error)ORD_ERROR_INIT;                                                                                   \
-    if (!(call)) fail_msg("%s: %s", #call, err.text);                                                                  \
-  } while (0)
-
-/* The call must fail, with this text somewhere in the message. */
-#define MUST_FAIL(call, part)                                                                                          \
-  do {                                                                                                                 \
-    err = (ord_error)ORD_ERROR_INIT;                                                                                   \
-    if (call) fail_msg("%s worked", #call);                                                                            \
-    if (!strstr(err.text, part)) fail_msg("%s\n  said:   %s\n  wanted: .. %s ..", #call, err.text, part);              \
-  } while (0)
 
 typedef struct stage {
   ord_context *context;

@@ -6,30 +6,11 @@
 #ifndef ORDITO_TESTS_GRAPH_FIXTURE_H
 #define ORDITO_TESTS_GRAPH_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "graphs/lower.h"
-
-#define MUST(call)                                                                                                     \
-  do {                                                                                                                 \
-    err = (ord_error)ORD_ERROR_INIT;                                                                                   \
-    if (!(call)) fail_msg("%s: %s", #call, err.text);                                                                  \
-  } while (0)
-
-#define MUST_FAIL(call, part)                                                                                          \
-  do {                                                                                                                 \
-    err = (ord_error)ORD_ERROR_INIT;                                                                                   \
-    if (call) fail_msg("%s worked", #call);                                                                            \
-    if (!strstr(err.text, part)) fail_msg("%s\n  said:   %s\n  wanted: .. %s ..", #call, err.text, part);              \
-  } while (0)
+#include "must.h"
 
 /* ---- graphs --------------------------------------------------------------------------------------------------- */
 

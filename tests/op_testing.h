@@ -165,7 +165,7 @@ static inline void op_testing_infer(const ord_op *op, const char *operands, cons
   copy = ord_arena_text(&arena, attributes);
   for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) op_testing_attribute(&infer, one);
   text[0] = 0;
-  const bool is_fine = ord_infer_run(&infer);
+  const bool is_fine = op->infer(&infer);
   assert_true(is_fine == (text[0] == 0));
   ord_text made = {0};
   for (uint32_t i = 0; is_fine && i < infer.result_count; i++) {

@@ -79,7 +79,29 @@ static void a_table_is_not_read_whole(void **state) {
   close_stage(&s);
 }
 
-static void a_window_and_groups_are_counted(void **state) {
+/* One run of a model on the reference, in which the ops of these pins stay whole. */
+static ord_step_time run_text(const char *text, size_t bytes, const char *const *pin, uint32_t pin_count) {
+  const ord_session_options options = {.struct_size = sizeof options, .pin = pin, .pin_count = pin_count};
+  const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
+  ord_error err = ORD_ERROR_INIT;
+  char *messages = NULL;
+  stage s = {.context = open_context(1, false)};
+  const bool loaded = ord_model_load_text(s.context, "text.yaml", text, bytes, NULL, &s.model, &messages, &err);
+  if (!loaded) fail_msg("%s", messages ? messages : err.text);
+  ord_text_free(messages);
+  MUST(ord_model_open_weights(s.model, &random, NULL, &err));
+  s.session = open_session(s.model, &options);
+  int64_t tokens = 7;
+  MUST(ord_session_set_random(s.session, 1, 1, &tokens, &err));
+  assert_int_equal(tokens, 0);
+  ord_timing timing = {.struct_size = sizeof timing, .by_step = true};
+  MUST(ord_session_run_timed(s.session, &timing, &err));
+  const ord_step_time all = sum_steps(s.session);
+  close_stage(&s);
+  return all;
+}
+
+static void a_window_groups_and_values_are_counted(void **state) {
   (void)state;
   static const char text[] = "ordito: 1\nname: windowed\n"
                              "inputs:\n"
@@ -92,24 +114,33 @@ static void a_window_and_groups_are_counted(void **state) {
                              "  - attention: {q: q, k: k, v: v, causal: true, window_before: 1, out: y}\n"
                              "  - matmul: {in: m, by: n, out: z}\n"
                              "outputs: [y, z]\n";
-  ord_error err = ORD_ERROR_INIT;
-  char *messages = NULL;
-  stage s = {.context = open_context(1, false)};
-  const bool loaded =
-      ord_model_load_text(s.context, "windowed.yaml", text, sizeof text - 1, NULL, &s.model, &messages, &err);
-  if (!loaded) fail_msg("%s", messages ? messages : err.text);
-  ord_text_free(messages);
-  s.session = open_session(s.model, NULL);
-  int64_t tokens = 7;
-  MUST(ord_session_set_random(s.session, 1, 1, &tokens, &err));
-  assert_int_equal(tokens, 0);
-  ord_timing timing = {.struct_size = sizeof timing, .by_step = true};
-  MUST(ord_session_run_timed(s.session, &timing, &err));
-  const ord_step_time all = sum_steps(s.session);
+  const ord_step_time all = run_text(text, sizeof text - 1, NULL, 0);
   const uint64_t pairs = 1 + 4 * 2; /* each query sees itself and the one before */
   assert_int_equal(all.operations, 2 * (2 * 6 * pairs * (8 + 4) + 2 * 7 * 8 * 5));
   assert_int_equal(all.cache_bytes, 0);
-  close_stage(&s);
+}
+
+static void composites_are_counted_whole(void **state) {
+  (void)state;
+  static const char text[] = "ordito: 1\nname: composites\n"
+                             "inputs:\n"
+                             "  x: {dtype: f32, shape: [2, 3, 8]}\n"
+                             "  a: {dtype: f32, shape: [2, 4, 3, 5]}\n"
+                             "weights:\n"
+                             "  up:   {shape: [out: 16, in: 8]}\n"
+                             "  gate: {shape: [out: 16, in: 8]}\n"
+                             "  down: {shape: [out: 7, in: 16]}\n"
+                             "  wo:   {shape: [out: 9, in: 20]}\n"
+                             "graph:\n"
+                             "  - mlp: {in: x, up: up, gate: gate, down: down, activation: silu, out: y}\n"
+                             "  - concat_projection: {in: a, weight: wo, out: z}\n"
+                             "outputs: [y, z]\n";
+  static const char *const pin[] = {"mlp=mlp_reference", "concat_projection=concat_projection_reference"};
+  const ord_step_time all = run_text(text, sizeof text - 1, pin, 2);
+  const uint64_t rows = 2 * 3, mlp = 2 * 16 * 8 + 7 * 16, projection = 9 * 20;
+  assert_int_equal(all.operations, 2 * rows * (mlp + projection));
+  assert_int_equal(all.weight_bytes, (mlp + projection) * sizeof(float));
+  assert_int_equal(all.phases, 2);
 }
 
 static void times_add_up_until_they_are_reset(void **state) {
@@ -228,7 +259,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(work_is_what_a_hand_counts),
       cmocka_unit_test(a_table_is_not_read_whole),
-      cmocka_unit_test(a_window_and_groups_are_counted),
+      cmocka_unit_test(a_window_groups_and_values_are_counted),
+      cmocka_unit_test(composites_are_counted_whole),
       cmocka_unit_test(times_add_up_until_they_are_reset),
       cmocka_unit_test(making_a_session_is_timed),
       cmocka_unit_test(random_inputs_fit_any_model),

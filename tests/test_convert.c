@@ -18,20 +18,6 @@ static const char *write_checkpoint(const char *name, int32_t step, int32_t coun
   return write_bytes(name, bytes, 8 + 12 * (size_t)count);
 }
 
-static ord_weight_file *open_file(const test_model *model, const char *path) {
-  ord_error err;
-  ord_weight_file *file = NULL;
-  MUST(ord_weight_file_open(path, model->description, model->graph, &file, &err));
-  return file;
-}
-
-static void convert(const test_model *model, const char *from, const char *to, const ord_convert_options *options) {
-  ord_error err;
-  ord_weight_file *file = open_file(model, from);
-  MUST(ord_weight_file_convert(file, model->description, model->graph, to, options, &err));
-  ord_weight_file_close(file);
-}
-
 static size_t read_bytes(const char *path, unsigned char *bytes, size_t limit) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);

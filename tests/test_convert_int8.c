@@ -43,20 +43,6 @@ static const test_tensor mixed_file[] = {
 };
 enum { MIXED_TENSORS = sizeof mixed_file / sizeof *mixed_file };
 
-static ord_weight_file *open_file(const test_model *model, const char *path) {
-  ord_error err;
-  ord_weight_file *file = NULL;
-  MUST(ord_weight_file_open(path, model->description, model->graph, &file, &err));
-  return file;
-}
-
-static void convert(const test_model *model, const char *from, const char *to, const ord_convert_options *options) {
-  ord_error err;
-  ord_weight_file *file = open_file(model, from);
-  MUST(ord_weight_file_convert(file, model->description, model->graph, to, options, &err));
-  ord_weight_file_close(file);
-}
-
 /* The numbers of a tensor; codes as they are. *out_dtype: its type, 0 if it is not there. */
 static size_t read_tensor(const ord_weight_file *file, const char *name, ord_dtype *out_dtype, float *number) {
   *out_dtype = 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * plugins/cpu_x86, all ops but matmul, each level of instructions that this machine has: the list; the conformance rows
- * of every op; a row alone against the same row in a batch, bit for bit; work in place; what a CPU without the
- * instructions is told.
+ * of every op; a row alone against the same row in a batch, bit for bit; what a CPU without the instructions is told.
  */
 #include "runtime/device.h"
 #include "tests/conformance.h"
@@ -122,6 +121,7 @@ static void test_serves(void **unused) {
       {"rope", "in[1,2,3,64] positions:i32[1,3]=100000,2000000000,-7", "pairing=halves theta=10000"},
       {"rope", "in[1,2,3,4] positions:i32[1,3]=3,100,2000000000 factors[2]=1e-3,1", "pairing=halves theta=10000"},
       {"cache_append", "k[2,2,3/8,8] v[2,2,3/8,6] lengths:i32[2]=2,3", "cache=16:bf16 past=0,13"},
+      {"cache_append", "k[1,2,4,8] v[1,2,4,6]", "cache=16 past=14"}, // two tokens too many
       {"sample", "in[1,$] temperature[1]=0 top_k:i32[1]=0 top_p[1]=1 seed:i64[1]=5 counter:i64[1]=1",
        "$=255..258,511..514,1000"},
       {"sample",
@@ -136,6 +136,9 @@ static void test_serves(void **unused) {
        "in[3,700]=1,1,0 temperature[3]=1,30 top_k:i32[3]=0,5,600 top_p[3]=0.5,0.99 seed:i64[3]=5 "
        "counter:i64[3]=$",
        "$=0..9"},
+      {"sample",
+       "in[5,500] temperature[5]=0.2,0.1,0.03 top_k:i32[5]=0 top_p[5]=0.99,0.9999 seed:i64[5]=5 counter:i64[5]=$",
+       "$=0..29"},
       {"sample", "in[2,40]=nan,-inf temperature[2]=0,1 top_k:i32[2]=3 top_p[2]=0.9 seed:i64[2]=5 counter:i64[2]=7", ""},
       {"gather", "in*:bf16[6,7] index:i32[2,2]=0,5,-1,9", "axis=0"},
   };

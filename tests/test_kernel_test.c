@@ -98,6 +98,7 @@ static void a_hang_and_a_crash_are_verdicts(void **state) {
   assert_int_equal(json_integer_value(json_object_get(row, "signal")), SIGABRT);
   assert_string_equal(text_of(find_row(root, "tanh_moody:0"), "verdict"), "passed");
   assert_string_equal(text_of(find_row(root, "tanh_moody:12"), "verdict"), "passed"); /* behind both */
+  assert_string_equal(text_of(find_row(root, "tanh_moody:5"), "text"), "wants dense f32 of fixed size; features 0");
   json_decref(root);
 
   got = run("never", MOODY " --time-limit 1");

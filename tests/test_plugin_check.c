@@ -9,14 +9,7 @@
 
 #include "runtime/plugin_check.h"
 
-static ord_manifest good_manifest(void) {
-  return (ord_manifest){.magic = ORD_PLUGIN_MAGIC,
-                        .struct_size = sizeof(ord_manifest),
-                        .abi_major = ORD_ABI_MAJOR,
-                        .abi_minor_needed = ORD_ABI_MINOR,
-                        .abi_minor_built = ORD_ABI_MINOR,
-                        .name = "good"};
-}
+static ord_manifest good_manifest(void) { return (ord_manifest){ORD_MANIFEST_HEAD, .name = "good"}; }
 
 static void break_magic(ord_manifest *m) { m->magic = 7; }
 static void break_major(ord_manifest *m) { m->abi_major = 2, m->abi_minor_needed = 0; }
@@ -25,6 +18,8 @@ static void break_older(ord_manifest *m) { m->abi_minor_needed = 8, m->abi_minor
 static void break_built(ord_manifest *m) { m->abi_minor_built = 8; }
 static void break_size(ord_manifest *m) { m->struct_size = 100; }
 static void break_features(ord_manifest *m) { m->host_features_needed = 6; }
+static void break_flags(ord_manifest *m) { m->flags = ORD_PLUGIN_UNLOADABLE | 6; }
+static void break_reserved(ord_manifest *m) { m->reserved = 3; }
 static void break_empty_name(ord_manifest *m) { m->name[0] = '\0'; }
 static void break_endless_name(ord_manifest *m) { memset(m->name, 'x', sizeof m->name); }
 static void break_odd_name(ord_manifest *m) { strcpy(m->name, "a b"); }
@@ -50,6 +45,8 @@ static void test_manifests_that_are_refused(void **state) {
       {break_size, ORD_INVALID, "p.so: manifest is too small; found struct_size 100 in 176 bytes; wanted at least 176"},
       {break_features, ORD_UNSUPPORTED,
        "p.so: plugin needs host features that this host does not offer; found bits 0x6; wanted none beyond 0x1"},
+      {break_flags, ORD_INVALID, "p.so: manifest has unknown flags; found bits 0x6; wanted none beyond 0x1"},
+      {break_reserved, ORD_INVALID, "p.so: manifest has something in `reserved`; found 3; wanted 0"},
       {break_empty_name, ORD_INVALID, "p.so: plugin has an empty name; wanted one in its manifest"},
       {break_endless_name, ORD_INVALID, "p.so: plugin name has no end; wanted at most 39 characters and a zero"},
       {break_odd_name, ORD_INVALID, "p.so: plugin name has character 32 at 1; wanted letters, digits, _ - . and +"},
@@ -121,7 +118,8 @@ static void test_kernels_that_are_refused(void **state) {
   ord_kernel other = whole;
   other.name = "other";
   ord_kernel no_op = whole, empty_op = whole, no_query = whole, no_prepare = whole, no_launch = whole,
-             no_retire = whole, no_name = whole, odd_name = whole, odd_op = whole, small = whole;
+             no_retire = whole, no_name = whole, odd_name = whole, odd_op = whole, small = whole, flagged = whole,
+             reserved = whole;
   no_op.op = NULL;
   empty_op.op = "";
   no_query.query = NULL;
@@ -132,6 +130,8 @@ static void test_kernels_that_are_refused(void **state) {
   odd_name.name = "k=1";
   odd_op.op = "re\nlu";
   small.struct_size = 16;
+  flagged.flags = 2;
+  reserved.reserved = 7;
   const struct {
     const ord_kernel *second;
     const char *found;
@@ -147,6 +147,8 @@ static void test_kernels_that_are_refused(void **state) {
       {&odd_name, "p.so: kernel name has character 61 at 1; wanted letters"},
       {&odd_op, "p.so: kernel op has character 10 at 2; wanted letters"},
       {&small, "p.so: kernel 1 has an unknown struct_size; found 16; wanted at least"},
+      {&flagged, "p.so: kernel 'k' has something in `flags` or `reserved`; found 2 and 0; wanted 0"},
+      {&reserved, "p.so: kernel 'k' has something in `flags` or `reserved`; found 0 and 7; wanted 0"},
       {&other, "p.so: two kernels have the name 'other' (entries 0 and 1)"},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -165,14 +167,16 @@ static void test_kernels_that_are_refused(void **state) {
 static void test_tables_that_are_refused(void **state) {
   (void)state;
   const ord_plugin small = {.struct_size = 8}, empty = {.struct_size = sizeof empty},
-                   no_table = {.struct_size = sizeof no_table, .kernel_count = 3};
+                   no_table = {.struct_size = sizeof no_table, .kernel_count = 3},
+                   reserved = {.struct_size = sizeof reserved, .reserved = 5};
   const struct {
     const ord_plugin *plugin;
     const char *found;
   } row[] = {{NULL, "p.so: ord_plugin_open succeeded but gave no plugin"},
              {&small, "p.so: its plugin table has an unknown struct_size; found 8"},
              {&empty, "p.so: plugin has no kernels"},
-             {&no_table, "p.so: plugin has no kernels"}};
+             {&no_table, "p.so: plugin has no kernels"},
+             {&reserved, "p.so: its plugin table has something in `reserved`; found 5; wanted 0"}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_error err = ORD_ERROR_INIT;
     assert_false(ord_plugin_table_check("p.so", row[i].plugin, &err));

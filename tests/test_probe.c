@@ -53,7 +53,7 @@ static void every_product_is_made(void **state) {
     const char *name;
     double result;
   } row[] = {
-      {"f32 4 wide", 8 * (2 + 8.0 / 3 + 6 + 16.0 / 3)},
+      {"f32 4 wide", 12 * (2 + 8.0 / 3 + 6 + 16.0 / 3)},
       {"avx2 fma", 12 * 2},
       {"avx512 fma", 12 * 2},
       {"avx512_bf16 vdpbf16ps", 66 + 12 * ROUNDS * 2 * 0.5 * 0.03125},
@@ -72,6 +72,13 @@ static void every_product_is_made(void **state) {
   }
 }
 
+/* x86-64 always has. */
+static bool has_int8_for_all(void) {
+  for (uint32_t i = 0; i < ord_peak_code_count; i++)
+    if (ord_peak_codes[i].compute == ORD_I8 && !ord_peak_codes[i].features) return true;
+  return false;
+}
+
 static void a_type_without_instructions_falls_to_f32(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
@@ -80,7 +87,7 @@ static void a_type_without_instructions_falls_to_f32(void **state) {
   static const ord_dtype types[] = {ORD_F32, ORD_BF16, ORD_I8};
   for (size_t i = 0; i < 3; i++) {
     const ord_peak peak = ord_peak_run(pool, 0, types[i]);
-    assert_string_equal(peak.code, "f32 4 wide");
+    assert_string_equal(peak.code, types[i] == ORD_I8 && has_int8_for_all() ? "sse2 pmaddwd" : "f32 4 wide");
     assert_true(peak.operations_per_s > 0);
   }
   ord_pool_destroy(pool);

@@ -137,6 +137,15 @@ static void options_take_over_what_is_said(void **state) {
   assert_int_equal(session.compute, ORD_I8);
   assert_int_equal(session.kv_cache, ORD_BF16);
   assert_true(session.eager && session.deny_fallback);
+
+  /* What a shorter struct does not have is not written. */
+  session = (ord_session_options){.struct_size = offsetof(ord_session_options, eager)};
+  ord_run_config_apply(config, NULL, NULL, &session);
+  assert_int_equal(session.pin_count, 2);
+  assert_false(session.eager || session.deny_fallback);
+  session = (ord_session_options){0};
+  ord_run_config_apply(config, NULL, NULL, &session);
+  assert_int_equal(session.pin_count, 0);
   ord_run_config_destroy(config);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Threads: the same tokens at 1, 2 and 4 threads, two sessions of one model on two threads at once, cancel from another
- * thread, and thread counts that are wrong. Runs under ThreadSanitizer too.
+ * thread, sessions that wait, and thread counts that are wrong. Runs under ThreadSanitizer too.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -132,6 +132,30 @@ static void another_thread_can_cancel(void **state) {
   close_stage(&s);
 }
 
+static double cpu_ms(void) {
+  struct timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return 1e3 * (double)used.tv_sec + 1e-6 * (double)used.tv_nsec;
+}
+
+static void idle_sessions_use_no_cpu(void **state) {
+  (void)state;
+  tokens out;
+  ord_error err = ORD_ERROR_INIT;
+  ord_session *other = NULL;
+  stage s = open_nano(4, &GENERATES);
+  MUST(ord_session_create(s.model, &GENERATES, &other, &err));
+  generate(s.session, 1, &out);
+  generate(other, 1, &out);
+  for (int i = 0; i < 300; i++) wait_a_millisecond(); /* the workers find their sleep */
+  const double before = cpu_ms();
+  const struct timespec half_a_second = {0, 500 * 1000 * 1000};
+  nanosleep(&half_a_second, NULL);
+  assert_true(cpu_ms() - before < 20);
+  ord_session_destroy(other);
+  close_stage(&s);
+}
+
 static void thread_counts_are_checked(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
@@ -148,9 +172,8 @@ static void thread_counts_are_checked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(thread_counts_do_not_change_tokens),
-      cmocka_unit_test(two_sessions_on_two_threads),
-      cmocka_unit_test(another_thread_can_cancel),
+      cmocka_unit_test(thread_counts_do_not_change_tokens), cmocka_unit_test(two_sessions_on_two_threads),
+      cmocka_unit_test(another_thread_can_cancel),          cmocka_unit_test(idle_sessions_use_no_cpu),
       cmocka_unit_test(thread_counts_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

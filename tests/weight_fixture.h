@@ -186,4 +186,19 @@ static const test_tensor small_file[] = {{"emb.weight", "F32", 2, {6, 4}},
                                          {"lm_head.weight", "F32", 2, {6, 4}}};
 enum { SMALL_FILE_COUNT = sizeof small_file / sizeof *small_file };
 
+static inline ord_weight_file *open_file(const test_model *model, const char *path) {
+  ord_error err;
+  ord_weight_file *file = NULL;
+  MUST(ord_weight_file_open(path, model->description, model->graph, &file, &err));
+  return file;
+}
+
+static inline void convert(const test_model *model, const char *from, const char *to,
+                           const ord_convert_options *options) {
+  ord_error err;
+  ord_weight_file *file = open_file(model, from);
+  MUST(ord_weight_file_convert(file, model->description, model->graph, to, options, &err));
+  ord_weight_file_close(file);
+}
+
 #endif

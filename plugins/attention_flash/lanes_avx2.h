@@ -59,14 +59,6 @@ INLINE lanes lanes_load_bf16(const uint16_t *from) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
 
-/* Four rows of each half: half i of a[k] becomes the transposed 4 x 4 numbers of half i of a[0 .. 3]. */
-INLINE void transpose_halves(lanes *a) {
-  const lanes t0 = _mm256_unpacklo_ps(a[0], a[1]), t1 = _mm256_unpackhi_ps(a[0], a[1]);
-  const lanes t2 = _mm256_unpacklo_ps(a[2], a[3]), t3 = _mm256_unpackhi_ps(a[2], a[3]);
-  a[0] = _mm256_shuffle_ps(t0, t2, 0x44), a[1] = _mm256_shuffle_ps(t0, t2, 0xee);
-  a[2] = _mm256_shuffle_ps(t1, t3, 0x44), a[3] = _mm256_shuffle_ps(t1, t3, 0xee);
-}
-
 /* Four numbers from each of two rows that lie four rows apart. */
 INLINE lanes load_halves(const char *from, int64_t stride) {
   const __m256 first = _mm256_castps128_ps256(_mm_loadu_ps((const float *)from));
@@ -74,10 +66,14 @@ INLINE lanes load_halves(const char *from, int64_t stride) {
 }
 
 INLINE void lanes_load_columns(const char *from, int64_t stride, lanes *column) {
-  for (int part = 0; part < 2; part++) {
-    for (int i = 0; i < 4; i++) column[4 * part + i] = load_halves(from + i * stride + 16 * part, stride);
-    transpose_halves(column + 4 * part);
-  }
+  const lanes a = load_halves(from, stride), b = load_halves(from + stride, stride);
+  const lanes c = load_halves(from + 2 * stride, stride), d = load_halves(from + 3 * stride, stride);
+  const lanes low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+  const lanes low_next = _mm256_unpacklo_ps(c, d), high_next = _mm256_unpackhi_ps(c, d);
+  column[0] = _mm256_shuffle_ps(low, low_next, 0x44);
+  column[1] = _mm256_shuffle_ps(low, low_next, 0xee);
+  column[2] = _mm256_shuffle_ps(high, high_next, 0x44);
+  column[3] = _mm256_shuffle_ps(high, high_next, 0xee);
 }
 
 #endif

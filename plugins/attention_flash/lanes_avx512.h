@@ -52,35 +52,24 @@ INLINE lanes lanes_load_bf16(const uint16_t *from) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-/* Four rows of each quarter: quarter i of a[k] becomes the transposed 4 x 4 numbers of quarter i of a[0 .. 3]. */
-INLINE void transpose_quarters(lanes *a) {
-  const lanes t0 = _mm512_unpacklo_ps(a[0], a[1]), t1 = _mm512_unpackhi_ps(a[0], a[1]);
-  const lanes t2 = _mm512_unpacklo_ps(a[2], a[3]), t3 = _mm512_unpackhi_ps(a[2], a[3]);
-  a[0] = _mm512_shuffle_ps(t0, t2, 0x44), a[1] = _mm512_shuffle_ps(t0, t2, 0xee);
-  a[2] = _mm512_shuffle_ps(t1, t3, 0x44), a[3] = _mm512_shuffle_ps(t1, t3, 0xee);
-}
-
 /* Four numbers from each of four rows that lie four rows apart. */
 INLINE lanes load_quarters(const char *from, int64_t stride) {
-#if VAR==1
-  lanes made = _mm512_castps128_ps512(_mm_loadu_ps((const float *)from));
-  made = _mm512_insertf32x4(made, _mm_loadu_ps((const float *)(from + 4 * stride)), 1);
-  made = _mm512_insertf32x4(made, _mm_loadu_ps((const float *)(from + 8 * stride)), 2);
-  return _mm512_insertf32x4(made, _mm_loadu_ps((const float *)(from + 12 * stride)), 3);
-#else
   lanes made = _mm512_castps128_ps512(_mm_loadu_ps((const float *)from));
   made = _mm512_mask_broadcast_f32x4(made, 0x00f0, _mm_loadu_ps((const float *)(from + 4 * stride)));
   made = _mm512_mask_broadcast_f32x4(made, 0x0f00, _mm_loadu_ps((const float *)(from + 8 * stride)));
   return _mm512_mask_broadcast_f32x4(made, 0xf000, _mm_loadu_ps((const float *)(from + 12 * stride)));
-#endif
 }
 
-/* column[j] gets number j of each of LANES rows that lie `stride` bytes apart. */
+/* column[j], j < 4, gets number j of each of LANES rows that lie `stride` bytes apart. */
 INLINE void lanes_load_columns(const char *from, int64_t stride, lanes *column) {
-  for (int part = 0; part < 4; part++) {
-    for (int i = 0; i < 4; i++) column[4 * part + i] = load_quarters(from + i * stride + 16 * part, stride);
-    transpose_quarters(column + 4 * part);
-  }
+  const lanes a = load_quarters(from, stride), b = load_quarters(from + stride, stride);
+  const lanes c = load_quarters(from + 2 * stride, stride), d = load_quarters(from + 3 * stride, stride);
+  const lanes low = _mm512_unpacklo_ps(a, b), high = _mm512_unpackhi_ps(a, b);
+  const lanes low_next = _mm512_unpacklo_ps(c, d), high_next = _mm512_unpackhi_ps(c, d);
+  column[0] = _mm512_shuffle_ps(low, low_next, 0x44);
+  column[1] = _mm512_shuffle_ps(low, low_next, 0xee);
+  column[2] = _mm512_shuffle_ps(high, high_next, 0x44);
+  column[3] = _mm512_shuffle_ps(high, high_next, 0xee);
 }
 
 #endif

@@ -7,11 +7,8 @@
 #define ATTENTION_FLASH_TILE_H
 
 #include <math.h>
-#include <string.h>
 
-#include "flash.h"
-
-enum { PANEL = 2 * LANES };
+#include "pack.h"
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
@@ -40,91 +37,6 @@ INLINE lanes hyperbolic_tangent(lanes x) {
   const lanes falling = exponential(size * lanes_all(-2.88539008f)); /* e^(-2 size) */
   const lanes one = lanes_all(1.0f), far = lanes_signed((one - falling) / (one + falling), x);
   return lanes_if_less(size, lanes_all(0.625f), near, far);
-}
-
-static inline float read_number(const flash_matrix *from, int64_t row, int64_t column) {
-  const char *at = from->data + row * from->row + column * from->column;
-  float value;
-  if (from->dtype == ORD_BF16) {
-    uint16_t half;
-    memcpy(&half, at, sizeof half);
-    const uint32_t bits = (uint32_t)half << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
-/* ---- packing ---------------------------------------------------------------------------------------------------- */
-
-/* Room for the rows of a tile, one of the numbers that multiply_* is made for. */
-INLINE int64_t tile_room(int64_t rows) {
-  if (rows >= TILE_ROWS) return TILE_ROWS;
-  return rows <= 1 ? 1 : rows <= 2 ? 2 : rows <= 4 ? 4 : rows <= 8 && TILE_ROWS > 8 ? 8 : TILE_ROWS;
-}
-
-static void pack_queries(const flash_matrix *query, int64_t rows, int64_t width, float *into) {
-  for (int64_t first = 0; first < rows; first += TILE_ROWS) {
-    const int64_t room = tile_room(rows - first);
-    for (int64_t c = 0; c < width; c++)
-      for (int64_t r = 0; r < room; r++) into[c * room + r] = first + r < rows ? read_number(query, first + r, c) : 0;
-    into += TILE_ROWS * width;
-  }
-}
-
-/* Columns from `column` on, one number after the other, of fewer than a panel's keys. */
-static void pack_some(const flash_matrix *key, int64_t keys, int64_t column, int64_t width, float *into) {
-  for (int64_t i = 0; i < keys; i++)
-    for (int64_t c = column; c < width; c++) into[c * PANEL + i] = read_number(key, i, c);
-}
-
-/* LANES keys into half a panel. */
-static void pack_lanes(const flash_matrix *key, int64_t width, float *into) {
-  lanes column[LANES];
-  int64_t c = 0;
-  if (key->dtype == ORD_F32 && key->column == 4)
-    for (; c + LANES <= width; c += LANES) {
-      lanes_load_columns(key->data + 4 * c, key->row, column);
-      for (int64_t i = 0; i < LANES; i++) lanes_store(into + (c + i) * PANEL, column[i]);
-    }
-  if (key->dtype == ORD_BF16 && key->column == 2)
-    for (; c + 2 * LANES <= width; c += 2 * LANES) {
-      lanes_load_columns(key->data + 2 * c, key->row, column);
-      for (int64_t i = 0; i < LANES; i++) {
-        lanes_store(into + (c + 2 * i) * PANEL, lanes_low_halves(column[i]));
-        lanes_store(into + (c + 2 * i + 1) * PANEL, lanes_high_halves(column[i]));
-      }
-    }
-  pack_some(key, LANES, c, width, into);
-}
-
-static void pack_keys(const flash_matrix *key, int64_t keys, int64_t width, float *into) {
-  flash_matrix from = *key;
-  for (int64_t half = 0; half < PANEL; half += LANES, from.data += LANES * from.row) {
-    if (keys - half >= LANES) {
-      pack_lanes(&from, width, into + half);
-      continue;
-    }
-    for (int64_t c = 0; c < width; c++) lanes_store(into + half + c * PANEL, lanes_all(0));
-    pack_some(&from, keys - half, 0, width, into + half);
-  }
-}
-
-static void pack_values(const flash_matrix *value, int64_t keys, int64_t body, int64_t width, float *into) {
-  const int64_t padded = flash_round_up(width - body, LANES);
-  const bool is_dense_half = value->dtype == ORD_BF16 && value->column == 2;
-  for (int64_t key = 0; key < keys; key++, into += padded) {
-    int64_t c = body;
-    if (value->dtype == ORD_F32 && value->column == 4)
-      for (; c + LANES <= width; c += LANES)
-        lanes_store(into + c - body, lanes_load((const float *)(value->data + key * value->row) + c));
-    if (is_dense_half)
-      for (; c + LANES <= width; c += LANES)
-        lanes_store(into + c - body, lanes_load_bf16((const uint16_t *)(value->data + key * value->row) + c));
-    for (; c < width; c++) into[c - body] = read_number(value, key, c);
-    for (; c < body + padded; c++) into[c - body] = 0;
-  }
 }
 
 /* ---- scores ----------------------------------------------------------------------------------------------------- */
@@ -163,19 +75,81 @@ static void score_panel(int64_t room, const float *query, const float *panel, in
     score_rows(TILE_ROWS, query, panel, width, score);
 }
 
-static void score_block(const flash_block *block) {
-  for (int64_t key = block->begin; key < block->end; key += PANEL) {
-    const float *panel = block->panel + key * block->width;
-    if (!block->panel) {
-      flash_matrix keys = block->key;
-      keys.data += key * keys.row;
-      pack_keys(&keys, block->end - key, block->width, block->panel_room);
-      panel = block->panel_room;
-    }
-    for (int64_t row = 0; row < block->rows; row += TILE_ROWS)
-      score_panel(tile_room(block->rows - row), block->query + row * block->width, panel, block->width,
-                  block->score + row * FLASH_SCORE_STRIDE + key);
+/* All queries of the unit against one panel. */
+static void score_tiles(const flash_block *block, const float *panel, float *score) {
+  for (int64_t row = 0; row < block->rows; row += TILE_ROWS)
+    score_panel(tile_room(block->rows - row), block->query + row * block->width, panel, block->width,
+                score + row * FLASH_SCORE_STRIDE);
+}
+
+/* The same sums for LANES keys without packing, where few queries would not use a packed panel often enough: the keys
+ * are turned into columns in registers. 16 * LANES bytes of keys go into four f32 or eight bf16 columns. */
+INLINE void score_in_place(const int rows, const bool is_half, const float *query, const flash_matrix *key,
+                           int64_t width, float *score) {
+  const int64_t step = is_half ? 8 : 4;
+  const char *ahead = key->data;
+  lanes sum[SINGLE_PASS_ROWS];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) sum[r] = lanes_all(0);
+  int64_t c = 0;
+  for (; c + step <= width; c += step, query += step * rows, ahead += 16 * LANES) {
+    lanes column[8];
+    fetch_ahead(ahead, 16 * LANES);
+    load_key_columns(is_half, key, c, column);
+#pragma GCC unroll 8
+    for (int i = 0; i < step; i++)
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; r++) sum[r] = lanes_fma(lanes_all(query[i * rows + r]), column[i], sum[r]);
   }
+  for (; c < width; c++, query += rows) {
+    float column[LANES];
+    for (int i = 0; i < LANES; i++) column[i] = read_number(key, i, c);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) sum[r] = lanes_fma(lanes_all(query[r]), lanes_load(column), sum[r]);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) lanes_store(score + r * FLASH_SCORE_STRIDE, sum[r]);
+}
+
+INLINE void score_few(const bool is_half, const flash_block *block, const flash_matrix *key, float *score) {
+  const int64_t room = tile_room(block->rows);
+  if (room == 1)
+    score_in_place(1, is_half, block->query, key, block->width, score);
+  else if (room == 2)
+    score_in_place(2, is_half, block->query, key, block->width, score);
+  else
+    score_in_place(SINGLE_PASS_ROWS, is_half, block->query, key, block->width, score);
+}
+
+/* False where the keys must be packed. */
+static bool score_keys(const flash_block *block, const flash_matrix *key, float *score) {
+  const bool is_half = is_dense_half(key);
+  if (block->rows > SINGLE_PASS_ROWS || !(is_half || is_dense_single(key))) return false;
+  if (is_half)
+    score_few(true, block, key, score);
+  else
+    score_few(false, block, key, score);
+  return true;
+}
+
+/* Where the keys were not packed before: a panel of at most `count` keys. */
+static void score_unpacked(const flash_block *block, int64_t key, int64_t count) {
+  flash_matrix keys = block->key;
+  keys.data += key * keys.row;
+  flash_matrix next = keys;
+  next.data += LANES * next.row;
+  float *score = block->score + key;
+  if (count >= PANEL && score_keys(block, &keys, score) && score_keys(block, &next, score + LANES)) return;
+  pack_keys(&keys, count, block->width, block->panel_room);
+  score_tiles(block, block->panel_room, score);
+}
+
+static void score_block(const flash_block *block) {
+  for (int64_t key = block->begin; key < block->end; key += PANEL)
+    if (block->panel)
+      score_tiles(block, block->panel + key * block->width, block->score + key);
+    else
+      score_unpacked(block, key, block->end - key);
 }
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
@@ -269,6 +243,7 @@ INLINE void mix_rows(const int rows, const int vectors, const bool is_half, cons
     lanes at[4];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) at[v] = load_values(is_half, value, v);
+    if (rows <= SINGLE_PASS_ROWS) fetch_ahead(value, vectors * LANES * (is_half ? 2 : 4));
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
       const lanes all = lanes_all(weight[r * FLASH_SCORE_STRIDE]);

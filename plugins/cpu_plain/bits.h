@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Floats as bits, and a product with a sum.
+ * For loops over numbers: floats as bits, a product with a sum, and what the compiler has to be told.
  */
 #ifndef PLAIN_BITS_H
 #define PLAIN_BITS_H
@@ -9,6 +9,13 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
+
+/* Before a loop over numbers none of which depends on another, also where what it writes may be what it reads. */
+#if defined(__clang__)
+#define EACH_ALONE
+#else
+#define EACH_ALONE _Pragma("GCC ivdep")
+#endif
 
 INLINE float from_bits(uint32_t bits) {
   float value;

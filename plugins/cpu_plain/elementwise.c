@@ -3,6 +3,7 @@
  * Ops that compute each number of the result from the numbers at the same place: the pointwise ops, and add, sub, mul
  * with broadcasting. Any strides will do: numbers pass through short blocks that stay in the nearest cache.
  */
+#include "bits.h"
 #include "plain.h"
 
 enum { BLOCK = 512 };
@@ -16,6 +17,7 @@ typedef struct pointwise_state {
   plain_read_fn read;
   plain_write_fn write;
   bool is_f32;
+  int64_t dense_count; /* of operands that lie densely in every run, or -1 */
 } pointwise_state;
 
 static ord_status pointwise_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
@@ -36,6 +38,8 @@ static ord_status pointwise_prepare(const ord_kernel *kernel, const ord_node *no
   made->read = plain_reader(node->operand[0].dtype);
   made->write = plain_writer(ORD_F32);
   made->is_f32 = node->operand[0].dtype == ORD_F32;
+  made->dense_count = plain_dense_count(&node->operand[made->out]);
+  if (plain_dense_count(&node->operand[0]) < 0) made->dense_count = -1;
   *state = made;
   return ORD_OK;
 }
@@ -58,6 +62,12 @@ static void pointwise_run(const void *context, char *const *at, const int64_t *s
 static ord_status pointwise_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;
   const pointwise_state *made = state;
+  if (made->dense_count >= 0) {
+    const plain_range range = plain_chunk_range(exec, made->dense_count);
+    float *out = exec->operand[made->out];
+    made->apply(out + range.first, (const float *)exec->operand[0] + range.first, range.end - range.first);
+    return ORD_OK;
+  }
   const plain_view view[] = {plain_view_of(&made->base, exec, made->out), plain_view_of(&made->base, exec, 0)};
   plain_walk(view, 2, plain_chunk_range(exec, plain_view_count(view)), pointwise_run, made);
   return ORD_OK;
@@ -75,7 +85,8 @@ typedef struct binary_state {
   plain_read_fn read[2];
   plain_write_fn write;
   bool is_f32;
-  float number; /* stands for the absent operand */
+  int64_t dense_count; /* of operands of one size that lie densely in every run, or -1 */
+  float number;        /* stands for the absent operand */
 } binary_state;
 
 static inline float sum(float a, float b) { return a + b; }
@@ -84,7 +95,7 @@ static inline float product(float a, float b) { return a * b; }
 
 #define BINARY(op, function)                                                                                           \
   static void op##_numbers(float *into, const float *a, const float *b, int64_t count) {                               \
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++) into[i] = function(a[i], b[i]);                           \
+    EACH_ALONE for (int64_t i = 0; i < count; i++) into[i] = function(a[i], b[i]);                                     \
   }
 #include "kernels.def"
 
@@ -114,10 +125,12 @@ static ord_status binary_prepare(const ord_kernel *kernel, const ord_node *node,
   made->number = (float)plain_number(node, "number", 0);
   made->write = plain_writer(ORD_F32);
   made->is_f32 = true;
+  made->dense_count = plain_dense_count(&node->operand[made->out]);
   for (uint32_t i = 0; i < 2; i++) {
     const uint16_t type = node->operand[i].role == ORD_ABSENT ? ORD_F32 : node->operand[i].dtype;
     made->read[i] = plain_reader(type);
     made->is_f32 &= type == ORD_F32;
+    if (plain_dense_count(&node->operand[i]) != made->dense_count) made->dense_count = -1;
   }
   *state = made;
   return ORD_OK;
@@ -150,6 +163,13 @@ static void binary_run(const void *context, char *const *at, const int64_t *stri
 static ord_status binary_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;
   const binary_state *made = state;
+  if (made->dense_count >= 0) {
+    const plain_range range = plain_chunk_range(exec, made->dense_count);
+    const float *a = exec->operand[0], *b = exec->operand[1];
+    float *into = exec->operand[made->out];
+    made->apply(into + range.first, a + range.first, b + range.first, range.end - range.first);
+    return ORD_OK;
+  }
   const plain_view out = plain_view_of(&made->base, exec, made->out);
   const plain_view view[] = {out, binary_view(made, exec, 0, &out), binary_view(made, exec, 1, &out)};
   plain_walk(view, 3, plain_chunk_range(exec, plain_view_count(view)), binary_run, made);

@@ -20,10 +20,16 @@
 
 enum { EPILOGUE_MAX = 8 }; /* items, the bias included */
 
+/* An operand that is read or written row by row. */
+typedef struct epilogue_operand {
+  uint32_t which;    /* or ORD_NONE */
+  int64_t row_bytes; /* from row to row in every run, 0 if all rows read the same; -1: to be worked out in each run */
+} epilogue_operand;
+
 typedef struct epilogue_item {
   plain_pointwise_fn pointwise; /* NULL: add or multiply `operand` */
   bool multiplies;
-  uint32_t operand, output; /* output: also receives the value after this item, or ORD_NONE */
+  epilogue_operand operand, output; /* output: also receives the value after this item */
 } epilogue_item;
 
 typedef struct epilogue_list {

@@ -35,7 +35,7 @@ INLINE float exponential_rising(float x) {
 }
 
 void plain_exp_of_difference(float *into, const float *from, int64_t count, float subtract) {
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++) into[i] = exponential_falling(from[i] - subtract);
+  EACH_ALONE for (int64_t i = 0; i < count; i++) into[i] = exponential_falling(from[i] - subtract);
 }
 
 /* ---- of one number ---- */
@@ -98,7 +98,7 @@ INLINE float relu2(float x) { return relu(x) * relu(x); }
 
 #define POINTWISE(op, function)                                                                                        \
   static void op##_numbers(float *into, const float *from, int64_t count) {                                            \
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++) into[i] = function(from[i]);                              \
+    EACH_ALONE for (int64_t i = 0; i < count; i++) into[i] = function(from[i]);                                        \
   }
 #include "kernels.def"
 

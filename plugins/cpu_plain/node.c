@@ -134,6 +134,13 @@ int64_t plain_count(const ord_operand *operand) {
   return count;
 }
 
+int64_t plain_dense_count(const ord_operand *operand) {
+  if (operand->role == ORD_ABSENT || !is_dense(operand)) return -1;
+  for (uint32_t axis = 0; axis < operand->rank; axis++)
+    if (operand->extent[axis] != ORD_NONE) return -1;
+  return plain_count(operand);
+}
+
 int64_t plain_chunks(plain_level level, int64_t work) {
   const int64_t chunks = work / levels[level].work_per_chunk + 1;
   return chunks > CHUNKS_MAX ? CHUNKS_MAX : chunks;
@@ -169,13 +176,6 @@ void *plain_state_create(const ord_node *node, const ord_answer *answer, const o
   memset(made, 0, bytes);
   *made = (plain_state){node, answer, host};
   return made;
-}
-
-ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, const ord_host *host,
-                         void **state, ord_plugin_error *err) {
-  (void)kernel;
-  *state = plain_state_create(node, answer, host, sizeof(plain_state), err);
-  return *state ? ORD_OK : ORD_NO_MEMORY;
 }
 
 void plain_retire(void *state) {

@@ -31,13 +31,17 @@ INLINE float f16_at(const char *from) {
 
 INLINE float i8_at(const char *from) { return (float)*(const int8_t *)from; }
 
-/* The dense case apart, so that it becomes vector loads. */
+/* The dense case apart, so that it becomes vector loads, and one number for all. */
 INLINE void read_all(float (*number_at)(const char *), int64_t bytes, float *into, const char *from, int64_t stride,
                      int64_t count) {
-  if (stride == bytes)
+  if (stride == bytes) {
     for (int64_t i = 0; i < count; i++) into[i] = number_at(from + i * bytes);
-  else
+  } else if (stride == 0 && count > 0) {
+    const float number = number_at(from);
+    for (int64_t i = 0; i < count; i++) into[i] = number;
+  } else {
     for (int64_t i = 0; i < count; i++) into[i] = number_at(from + i * stride);
+  }
 }
 
 static void read_f32(float *into, const char *from, int64_t stride, int64_t count) {

@@ -54,6 +54,8 @@ void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer);
 
 /* Elements of an operand at the plan's maximum; saturates. */
 int64_t plain_count(const ord_operand *operand);
+/* Elements of an f32 operand that lie one behind the other in every run: such are worked on without a view. Else -1. */
+int64_t plain_dense_count(const ord_operand *operand);
 int64_t plain_multiply(int64_t a, int64_t b); /* of counts; saturates */
 
 const char *plain_type_name(uint16_t type);
@@ -75,9 +77,7 @@ typedef struct plain_state {
 /* A zeroed state of `bytes`, NULL with `err` filled when out of memory. */
 void *plain_state_create(const ord_node *node, const ord_answer *answer, const ord_host *host, size_t bytes,
                          ord_plugin_error *err);
-/* prepare of the kernels whose state is a plain_state and no more; retire of all. */
-ord_status plain_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, const ord_host *host,
-                         void **state, ord_plugin_error *err);
+/* retire of all. */
 void plain_retire(void *state);
 
 /* ---- operands in a run (view.c) ---- */

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "bits.h"
 #include "plain.h"
 
 typedef struct rope_state {
@@ -88,7 +89,7 @@ static void find_turns(const rope_state *state, const ord_exec *exec, int64_t nu
 /* One head; `into` may be `from`. */
 static void turn_halves(const float *from, float *into, int64_t half, const float *restrict cosine,
                         const float *restrict sine) {
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < half; i++) {
+  EACH_ALONE for (int64_t i = 0; i < half; i++) {
     const float x = from[i], y = from[i + half];
     into[i] = x * cosine[i] - y * sine[i];
     into[i + half] = y * cosine[i] + x * sine[i];
@@ -97,7 +98,7 @@ static void turn_halves(const float *from, float *into, int64_t half, const floa
 
 static void turn_neighbours(const float *from, float *into, int64_t half, const float *restrict cosine,
                             const float *restrict sine) {
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < half; i++) {
+  EACH_ALONE for (int64_t i = 0; i < half; i++) {
     const float x = from[2 * i], y = from[2 * i + 1];
     into[2 * i] = x * cosine[i] - y * sine[i];
     into[2 * i + 1] = y * cosine[i] + x * sine[i];

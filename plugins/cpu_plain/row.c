@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "bits.h"
 #include "plain.h"
 
 /* What a row needs besides its numbers. */
@@ -20,6 +21,7 @@ typedef struct row_state {
   double eps;
   plain_read_fn read;
   plain_write_fn write;
+  int64_t dense_rows, width; /* of rows that lie one behind the other in every run; dense_rows -1: they do not */
 } row_state;
 
 /* ---- what is done to a row ---- */
@@ -35,13 +37,13 @@ static void layernorm_row(const row_context *context, const float *from, float *
 }
 
 static void multiply_row(const float *from, float *into, int64_t width, float factor) {
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < width; i++) into[i] = from[i] * factor;
+  EACH_ALONE for (int64_t i = 0; i < width; i++) into[i] = from[i] * factor;
 }
 
 static void l2_normalize_row(const row_context *context, const float *from, float *into, int64_t width) {
   const double length = sqrt(plain_sum_of_squares(from, width));
   const float divisor = (float)(length < context->eps ? context->eps : length);
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < width; i++) into[i] = from[i] / divisor;
+  EACH_ALONE for (int64_t i = 0; i < width; i++) into[i] = from[i] / divisor;
 }
 
 static bool has_nan(const float *number, int64_t count) {
@@ -79,6 +81,14 @@ static ord_status row_query(const ord_kernel *kernel, const ord_node *node, ord_
                      plain_chunks(PLAIN_HERE, plain_multiply(plain_count(in), work_per_number)), answer);
 }
 
+static void find_dense_rows(row_state *state) {
+  const ord_operand *in = &state->base.node->operand[0], *out = &state->base.node->operand[state->out];
+  const int64_t count = plain_dense_count(in);
+  state->width = in->dim[state->axis];
+  const bool is_dense = state->axis + 1 == in->rank && state->width > 0 && count >= 0 && plain_dense_count(out) >= 0;
+  state->dense_rows = is_dense ? count / state->width : -1;
+}
+
 static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
                               const ord_host *host, void **state, ord_plugin_error *err) {
   static const struct {
@@ -99,6 +109,7 @@ static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, co
   made->eps = plain_number(node, "eps", 0);
   made->read = plain_reader(node->operand[0].dtype);
   made->write = plain_writer(ORD_F32);
+  find_dense_rows(made);
   *state = made;
   return ORD_OK;
 }
@@ -108,30 +119,42 @@ static const float *find_weight(const ord_exec *exec, uint32_t which) {
   return which == ORD_NONE ? NULL : exec->operand[which];
 }
 
-static ord_status row_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
-  (void)err;
-  const row_state *made = state;
-  const row_context context = {
-      .eps = made->eps, .weight = find_weight(exec, made->weight), .bias = find_weight(exec, made->bias)};
-  plain_view view[] = {plain_view_of(&made->base, exec, made->out), plain_view_of(&made->base, exec, 0)};
-  const int64_t width = view[0].dim[made->axis], dense = sizeof(float);
-  const int64_t into_stride = view[0].stride[made->axis], from_stride = view[1].stride[made->axis];
-  const bool in_place = into_stride == dense && from_stride == dense && made->base.node->operand[0].dtype == ORD_F32;
-  for (int i = 0; i < 2 && width > 0; i++) view[i].dim[made->axis] = 1;
+static void run_dense(const row_state *state, const ord_exec *exec, const row_context *context) {
+  const plain_range range = plain_chunk_range(exec, state->dense_rows);
+  const float *from = exec->operand[0];
+  float *into = exec->operand[state->out];
+  for (int64_t i = range.first * state->width; i < range.end * state->width; i += state->width)
+    state->apply(context, from + i, into + i, state->width);
+}
+
+static void run_strided(const row_state *state, const ord_exec *exec, const row_context *context) {
+  plain_view view[] = {plain_view_of(&state->base, exec, state->out), plain_view_of(&state->base, exec, 0)};
+  const int64_t width = view[0].dim[state->axis], dense = sizeof(float);
+  const int64_t into_stride = view[0].stride[state->axis], from_stride = view[1].stride[state->axis];
+  const bool in_place = into_stride == dense && from_stride == dense && state->base.node->operand[0].dtype == ORD_F32;
+  for (int i = 0; i < 2 && width > 0; i++) view[i].dim[state->axis] = 1;
   const plain_range range = plain_chunk_range(exec, plain_view_count(view));
   plain_view_merge(view, 2);
   for (int64_t i = range.first; i < range.end; i++) {
     char *into = view[0].data + plain_view_offset(&view[0], i);
     const char *from = view[1].data + plain_view_offset(&view[1], i);
     if (in_place) {
-      made->apply(&context, (const float *)from, (float *)into, width);
+      state->apply(context, (const float *)from, (float *)into, width);
     } else {
       float *row = exec->worker;
-      made->read(row, from, from_stride, width);
-      made->apply(&context, row, row, width);
-      made->write(into, into_stride, row, width);
+      state->read(row, from, from_stride, width);
+      state->apply(context, row, row, width);
+      state->write(into, into_stride, row, width);
     }
   }
+}
+
+static ord_status row_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
+  (void)err;
+  const row_state *made = state;
+  const row_context context = {
+      .eps = made->eps, .weight = find_weight(exec, made->weight), .bias = find_weight(exec, made->bias)};
+  (made->dense_rows < 0 ? run_strided : run_dense)(made, exec, &context);
   return ORD_OK;
 }
 

@@ -8,13 +8,9 @@
 #include "bits.h"
 #include "number.h"
 
-enum {
-  WIDTH = PLAIN_HERE == PLAIN_LEVEL_avx512 ? 8
-          : PLAIN_HERE == PLAIN_LEVEL_avx2 ? 4
-                                           : 2, /* doubles of a vector */
-  PARTS = 4,
-  LANES = WIDTH * PARTS
-};
+/* Doubles of a vector. */
+enum { WIDTH_plain = 2, WIDTH_baseline = 2, WIDTH_avx2 = 4, WIDTH_avx512 = 8, WIDTH = PLAIN_NAME(WIDTH) };
+enum { PARTS = 4, LANES = WIDTH * PARTS };
 typedef double doubles __attribute__((vector_size(WIDTH * sizeof(double))));
 
 /* ---- sums ---- */
@@ -71,7 +67,7 @@ float plain_largest(const float *number, int64_t count) {
 INLINE void scale_row(const plain_norm *norm, const float *from, float *into, int64_t width, float mean, float factor,
                       bool has_weight, bool has_bias) {
   const float *weight = norm->weight, *bias = norm->bias;
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < width; i++) {
+  EACH_ALONE for (int64_t i = 0; i < width; i++) {
     float value = (from[i] - mean) * factor;
     if (has_weight) value *= weight[i];
     if (has_bias) value += bias[i];

@@ -16,9 +16,10 @@
 /* A product of two unsigned bytes and 7 bits, this many times, stays within the sums' 32 bits. */
 enum { INT8_DEPTH_MAX = 1 << 17 };
 
-/* Chunks: few enough that taking one costs nothing beside it, many enough that a busy core is waited for only briefly.
- */
-enum { CHUNKS_MAX = 128, SINGLE_CHUNKS_MAX = 48, SINGLE_CHUNK_BYTES = 96 << 10, LAY_OUT_CHUNKS_MAX = 32 };
+/* Chunks: few enough that beginning one costs nothing beside it, many enough that a busy core is waited for only
+ * briefly. A row alone is bound by memory: a chunk begins a stream and, of int8, quantises the row again. */
+enum { CHUNKS_MAX = 128, LAY_OUT_CHUNKS_MAX = 32 };
+enum { SINGLE_BYTES_MIN = 32 << 10, SINGLE_BYTES = 512 << 10, SINGLE_PER_CORE_MIN = 2, SINGLE_PER_CORE_MAX = 32 };
 
 /* Rows that go through a block of weights together: the block stays in the second cache meanwhile. */
 enum { GROUP_ROWS = 192 };
@@ -56,9 +57,7 @@ plain_range matmul_tile_rows(const matmul_level *level, int64_t rows, int64_t ti
   return tile + 2 == count ? (plain_range){first, middle} : (plain_range){middle, rows};
 }
 
-int64_t matmul_row_groups(int64_t rows) {
-  return rows / GROUP_ROWS + (rows % GROUP_ROWS > 0);
-}
+int64_t matmul_row_groups(int64_t rows) { return rows / GROUP_ROWS + (rows % GROUP_ROWS > 0); }
 
 static int64_t add(int64_t a, int64_t b) {
   int64_t sum;
@@ -87,9 +86,12 @@ static void add_phase(matmul_plan *plan, uint32_t phase, int64_t chunks) {
   plan->chunks[plan->phase_count++] = chunks < 1 ? 1 : (uint32_t)chunks;
 }
 
-static void cut_single(matmul_plan *plan, const sizes *all) {
+static void cut_single(matmul_plan *plan, const ord_node *node, const sizes *all) {
   const int64_t blocks = matmul_blocks(all->columns), bytes = plain_multiply(blocks, plan->block_bytes);
-  const int64_t wanted = least(add(bytes / SINGLE_CHUNK_BYTES, 1), SINGLE_CHUNKS_MAX);
+  const int64_t cores = node->device->cores > 0 ? node->device->cores : 1;
+  const int64_t most = least(SINGLE_PER_CORE_MAX * cores, add(bytes / SINGLE_BYTES_MIN, 1));
+  const int64_t fewest = least(SINGLE_PER_CORE_MIN * cores, most), fitting = bytes / SINGLE_BYTES;
+  const int64_t wanted = fitting < fewest ? fewest : least(fitting, most);
   const int64_t each = blocks / wanted + (blocks % wanted > 0);
   add_phase(plan, MATMUL_MULTIPLY, each ? (blocks + each - 1) / each : 1);
 }
@@ -132,8 +134,8 @@ static bool accepts_norm(const ord_node *node, uint32_t number) {
   if (number >= node->epilogue_count) return false;
   const ord_epilogue *item = &node->epilogue[number];
   bool is_centred;
-  return matmul_is_norm(item->op, &is_centred) && item->output == ORD_NONE && is_norm_operand(node, item->operand[0], width) &&
-         is_norm_operand(node, item->operand[1], width);
+  return matmul_is_norm(item->op, &is_centred) && item->output == ORD_NONE &&
+         is_norm_operand(node, item->operand[0], width) && is_norm_operand(node, item->operand[1], width);
 }
 
 /* ---- the plan ---- */
@@ -157,14 +159,13 @@ matmul_plan matmul_plan_make(const matmul_level *level, const ord_node *node, ui
   plan.worker_bytes = (uint64_t)add(plain_multiply(plain_multiply(words, 4), level->tile_rows),
                                     plain_multiply(all.depth, (int64_t)sizeof(float)));
   if (plan.is_single)
-    cut_single(&plan, &all);
+    cut_single(&plan, node, &all);
   else
     cut(&plan, &all);
   bool is_centred;
   if (epilogue_served > 0 && matmul_is_norm(node->epilogue[epilogue_served - 1].op, &is_centred)) {
     plan.norm = epilogue_served - 1;
-    add_phase(&plan, MATMUL_NORM,
-              plain_chunks(level->level, plain_multiply(4, plain_multiply(all.rows, all.columns))));
+    add_phase(&plan, MATMUL_NORM, plain_chunks(level->level, plain_multiply(4, plain_multiply(all.rows, all.columns))));
   }
   return plan;
 }

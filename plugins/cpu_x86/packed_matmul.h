@@ -28,6 +28,9 @@ enum {
 /* sum[r][c] = x row r by panel column c over all groups; 32 words a row, f32 or (of int8) i32. x is one tile. */
 typedef void (*matmul_tile_fn)(const char *panel, const uint32_t *x, int64_t groups, uint32_t *sum);
 
+/* To bf16, to nearest even; subnormal numbers may become zero. */
+typedef void (*matmul_round_fn)(const float *from, int64_t count, uint16_t *into);
+
 /* What a word of activations holds. */
 typedef enum {
   MATMUL_X_F32,         /* one f32 */
@@ -45,6 +48,7 @@ typedef struct matmul_math {
   uint16_t packed;   /* weights: ORD_F32, ORD_BF16, ORD_I8 */
   matmul_x x;
   const matmul_tile_fn *tile; /* by rows - 1 */
+  matmul_round_fn to_bf16;    /* of MATMUL_X_BF16 */
 } matmul_math;
 
 typedef struct matmul_level {
@@ -56,13 +60,14 @@ typedef struct matmul_level {
 
 extern const matmul_level matmul_level_baseline, matmul_level_avx2, matmul_level_avx512;
 extern const matmul_tile_fn tile_bf16_dot[], tile_i8_dot[];
+void tile_bf16_round(const float *from, int64_t count, uint16_t *into);
 
 /* ---- the plan of a node (matmul_plan.c) ---- */
 
 /* What is known of a row of int8 activations: value = scale * (sum of products - offset). */
 typedef struct matmul_row {
   float scale;
-  int32_t offset;
+  uint32_t offset; /* modulo 2^32, as the sums are */
 } matmul_row;
 
 enum { MATMUL_LAY_OUT, MATMUL_MULTIPLY, MATMUL_NORM, MATMUL_PHASES };
@@ -72,8 +77,8 @@ typedef struct matmul_plan {
   const matmul_math *math;
   uint32_t in, weight, weight_scale, by, out; /* operands, or ORD_NONE */
   bool has_batches;                           /* the leading axes of `by` are batches; else all rows are one */
-  bool is_single;  /* one row at most: chunks lay it out for themselves, or take it as it is */
-  uint32_t norm;   /* the epilogue item that is a norm, or ORD_NONE */
+  bool is_single; /* one row at most: chunks lay it out for themselves, or take it as it is */
+  uint32_t norm;  /* the epilogue item that is a norm, or ORD_NONE */
   int64_t block_bytes;
   uint64_t rows_offset, by_offset, scratch_bytes; /* in scratch: activations, matmul_row of each row, `by` */
   uint64_t worker_bytes;

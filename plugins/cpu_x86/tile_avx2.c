@@ -55,10 +55,10 @@ INLINE tile_vector i16_multiply(tile_vector sum, tile_vector weight, tile_vector
 #include "tile.def"
 
 static const matmul_math maths[] = {
-    {"f32", 0, ORD_F32, ORD_F32, MATMUL_X_F32, tile_f32},
-    {"f32 by bf16", 0, ORD_F32, ORD_BF16, MATMUL_X_F32, tile_widened},
-    {"bf16", 0, ORD_BF16, ORD_BF16, MATMUL_X_F32_ROUNDED, tile_widened},
-    {"int8", 0, ORD_I8, ORD_I8, MATMUL_X_I16, tile_i16},
+    {"f32", 0, ORD_F32, ORD_F32, MATMUL_X_F32, tile_f32, NULL},
+    {"f32 by bf16", 0, ORD_F32, ORD_BF16, MATMUL_X_F32, tile_widened, NULL},
+    {"bf16", 0, ORD_BF16, ORD_BF16, MATMUL_X_F32_ROUNDED, tile_widened, NULL},
+    {"int8", 0, ORD_I8, ORD_I8, MATMUL_X_I16, tile_i16, NULL},
 };
 
 const matmul_level matmul_level_avx2 = {PLAIN_LEVEL_avx2, TILE_ROWS, sizeof maths / sizeof *maths, maths};

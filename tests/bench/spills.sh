@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # spills.sh [PLUGIN.so [NAME-PATTERN]]: vector registers moved to or from the stack inside the loops of the hot functions.
 # A loop is what lies between the target of a backward jump and the jump. Prints, for each function that has a loop, its
-# innermost loops with their instructions, multiply-adds and stack moves; ends with 1 if a loop with multiply-adds has
+# innermost loops with their widest registers, instructions, multiply-adds and stack moves; ends with 1 if a loop with multiply-adds has
 # stack moves. For the built plugin cpu_x86: tests/bench/spills.sh build/lib/ordito/plugins/cpu_x86.so
 set -u
 plugin=${1:-build/lib/ordito/plugins/cpu_x86.so}
@@ -14,21 +14,24 @@ function hex(text,   i, value) {
   return value
 }
 # Loops that no shorter one overlaps.
-function report(   i, j, k, inner, first, multiplies, moves) {
+function report(   i, j, k, inner, vector, instructions, multiplies, moves) {
   for (i = 1; i <= loops; i++) {
     inner = 1
     for (j = 1; j <= loops; j++)
       if (from[j] <= to[i] && to[j] >= from[i] && to[j] - from[j] < to[i] - from[i]) inner = 0
     if (!inner) continue
-    multiplies = moves = first = 0
+    multiplies = moves = instructions = 0
+    vector = "xmm"
     for (k = 1; k <= count; k++) {
       if (at[k] < from[i] || at[k] > to[i]) continue
-      first++
+      instructions++
+      if (text[k] ~ /zmm/) vector = "zmm"
+      else if (text[k] ~ /ymm/ && vector == "xmm") vector = "ymm"
       if (text[k] ~ /vfmadd|vdpbf16ps|vpdpbusd|pmaddwd|mulps/) multiplies++
       if (text[k] ~ /(zmm|ymm|xmm)/ && text[k] ~ /\[[er](sp|bp)/) moves++
     }
     if (!multiplies) continue
-    printf "%-14s %3d instructions %3d multiply-adds %3d stack moves\n", name, first, multiplies, moves
+    printf "%-14s %s %3d instructions %3d multiply-adds %3d stack moves\n", name, vector, instructions, multiplies, moves
     all++
     if (moves) spilled++
   }

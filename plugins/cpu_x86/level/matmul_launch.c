@@ -54,6 +54,28 @@ static matmul_run begin(const matmul_state *state, const ord_exec *exec) {
   return run;
 }
 
+/* Of a node of one row, which comes first wherever the strides lead: few words, since its chunks are short. False: the
+ * run has no row. */
+static bool begin_single(const matmul_state *state, const ord_exec *exec, matmul_run *run) {
+  const matmul_plan *plan = &state->plan;
+  const ord_node *node = state->base.node;
+  const ord_operand *in = &node->operand[plan->in], *out = &node->operand[plan->out];
+  for (uint32_t axis = 0; axis + 1 < out->rank; axis++)
+    if (ord_exec_dim(node, exec, plan->out, axis) == 0) return false;
+  run->plan = plan;
+  run->exec = exec;
+  run->panels = exec->operand[plan->weight];
+  run->scale = plan->weight_scale == ORD_NONE ? NULL : exec->operand[plan->weight_scale];
+  run->columns = out->dim[out->rank - 1];
+  run->depth = in->dim[in->rank - 1];
+  run->in_stride = in->stride[in->rank - 1];
+  run->groups = matmul_groups(plan->math, run->depth);
+  run->words = matmul_words(plan->math, run->depth);
+  run->blocks = matmul_blocks(run->columns);
+  run->block_bytes = plan->block_bytes;
+  return true;
+}
+
 static const char *row_of(const matmul_run *run, int64_t row) {
   return run->in_rows.data + plain_view_offset(&run->in_rows, row);
 }
@@ -80,8 +102,7 @@ static void lay_out_block(const matmul_run *run, int64_t batch, int64_t block) {
 static void lay_out(const matmul_state *state, const ord_exec *exec) {
   const matmul_run run = begin(state, exec);
   const int64_t tiles = run.batches * run.tiles;
-  const plain_range part =
-      plain_chunk_range(exec, run.plan->by == ORD_NONE ? tiles : tiles + run.batches * run.blocks);
+  const plain_range part = plain_chunk_range(exec, run.plan->by == ORD_NONE ? tiles : tiles + run.batches * run.blocks);
   for (int64_t i = part.first; i < part.end; i++) {
     if (i < tiles)
       lay_out_tile(&run, i / run.tiles, i % run.tiles);
@@ -124,21 +145,21 @@ static void multiply_unit(const matmul_run *run, const epilogue_run *epilogue, i
     epilogue_apply(epilogue, first, count, columns, value, MATMUL_BLOCK);
     for (int64_t r = 0; r < count; r++) {
       char *out = run->out_rows.data + plain_view_offset(&run->out_rows, first + r);
-      store_row((float *)(void *)out + column, value + r * MATMUL_BLOCK, columns.end - columns.first);
+      store_row((float *)(void *)out + column, value + r * MATMUL_BLOCK, columns.end - column);
     }
   }
 }
 
 /* The only row, by blocks [part.first, part.end). */
 static void multiply_single(const matmul_run *run, const epilogue_run *epilogue, plain_range part) {
-  const char *from = row_of(run, 0);
-  const bool is_laid_out = run->plan->math->x == MATMUL_X_F32 && run->words == run->depth &&
-                           run->in_stride == (int64_t)sizeof(float);
+  const char *from = run->exec->operand[run->plan->in];
+  const bool is_laid_out =
+      run->plan->math->x == MATMUL_X_F32 && run->words == run->depth && run->in_stride == (int64_t)sizeof(float);
   const uint32_t *x = is_laid_out ? (const uint32_t *)(const void *)from : run->exec->worker;
   matmul_row row = {0};
   if (!is_laid_out)
     matmul_lay_out(run->plan, &from, 1, run->in_stride, run->depth, run->exec->worker, &row, run->exec->worker);
-  float *out = (float *)(void *)run->out_rows.data;
+  float *out = run->exec->operand[run->plan->out];
   while (part.first < part.end) {
     _Alignas(64) float value[SINGLE_BLOCKS * MATMUL_BLOCK];
     const int64_t left = part.end - part.first, count = left < SINGLE_BLOCKS ? left : SINGLE_BLOCKS;
@@ -153,13 +174,14 @@ static void multiply_single(const matmul_run *run, const epilogue_run *epilogue,
 }
 
 static void multiply(const matmul_state *state, const ord_exec *exec) {
-  const matmul_run run = begin(state, exec);
   epilogue_run epilogue;
   epilogue_begin(&state->epilogue, &state->base, exec, &epilogue);
-  if (run.plan->is_single) {
-    if (run.rows > 0) multiply_single(&run, &epilogue, plain_chunk_range(exec, run.blocks));
+  if (state->plan.is_single) {
+    matmul_run single;
+    if (begin_single(state, exec, &single)) multiply_single(&single, &epilogue, plain_chunk_range(exec, single.blocks));
     return;
   }
+  const matmul_run run = begin(state, exec);
   const plain_range unit = plain_chunk_range(exec, run.batches * run.blocks * matmul_row_groups(run.rows));
   for (int64_t i = unit.first; i < unit.end; i++) multiply_unit(&run, &epilogue, i);
 }

@@ -58,13 +58,18 @@ NUMBERS_INLINE float numbers_scale(int32_t largest) {
 }
 NUMBERS_INLINE float numbers_inverse(float scale) { return scale > 0.0f ? 1.0f / scale : 0.0f; }
 
-/* number / scale to nearest even, plus `zero`. The sum with 1.5 * 2^23 leaves the whole number in its low bits. */
-NUMBERS_INLINE void numbers_to_int8(const float *restrict from, int64_t count, float inverse, int32_t zero,
-                                    int8_t *restrict into) {
+/* number / scale to nearest even, plus `zero`; returns their sum without it (of
+ * 2^32). The sum of a number and 1.5 * 2^23 has the
+ * whole number in its low bits. */
+NUMBERS_INLINE uint32_t numbers_to_int8(const float *restrict from, int64_t count, float inverse, int32_t zero,
+                                        int8_t *restrict into) {
+  uint32_t sum = 0;
   for (int64_t i = 0; i < count; i++) {
-    const uint32_t whole = numbers_bits(from[i] * inverse + 12582912.0f);
-    into[i] = (int8_t)((int32_t)(whole - 0x4b400000u) + zero);
+    const uint32_t whole = numbers_bits(from[i] * inverse + 12582912.0f) - 0x4b400000u;
+    sum += whole;
+    into[i] = (int8_t)(whole + (uint32_t)zero);
   }
+  return sum;
 }
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Weights, and values that stand for one, to pack32. The bytes do not depend on the level.
  */
-#include "packed_matmul.h"
 #include "matmul_numbers.h"
 #include "matmul_transpose.h"
+#include "packed_matmul.h"
 
 enum { RUN = 64 }; /* words of a row that are made at a time */
 
@@ -27,11 +27,12 @@ static void copy_numbers(char *into, const char *from, int64_t bytes, int64_t st
     for (int64_t i = 0; i < count; i++) memcpy(into + i * bytes, from + i * stride, (size_t)bytes);
 }
 
-/* `count` numbers of row `r` from k `begin` on, as packed; what is lacking to `words` words is zero. */
+/* `count` numbers of row `r` from k `begin` on, as packed, and zero bytes up to `words` words: there activations are 0.
+ */
 static void fill_row(const block_source *source, int r, int64_t begin, int64_t count, int64_t words, char *into) {
   float number[4 * RUN];
   const bool is_int8 = source->packed == ORD_I8;
-  memset(into, is_int8 ? 128 : 0, (size_t)words * 4);
+  memset(into, 0, (size_t)words * 4);
   if (!source->row[r]) return;
   const char *from = source->row[r] + begin * source->stride;
   if (source->stored == source->packed) {
@@ -105,16 +106,12 @@ static const char *find_row(const ord_operand *operand, const void *const *segme
 
 ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                        const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed) {
-  const matmul_plan plan =
-      matmul_plan_make(((const matmul_kernel *)kernel)->level, node, answer->epilogue_served);
-  if (weight != plan.weight)
-    return plain_pack(kernel, node, answer, weight, segment, slice, slice_count, packed);
+  const matmul_plan plan = matmul_plan_make(((const matmul_kernel *)kernel)->level, node, answer->epilogue_served);
+  if (weight != plan.weight) return plain_pack(kernel, node, answer, weight, segment, slice, slice_count, packed);
   const ord_operand *operand = &node->operand[weight]; // [n, k]
   const int64_t blocks = matmul_blocks(operand->dim[0]), groups = matmul_groups(plan.math, operand->dim[1]);
-  block_source source = {.stride = operand->stride[1],
-                         .depth = operand->dim[1],
-                         .stored = operand->dtype,
-                         .packed = plan.math->packed};
+  block_source source = {
+      .stride = operand->stride[1], .depth = operand->dim[1], .stored = operand->dtype, .packed = plan.math->packed};
   for (int64_t block = blocks * slice / slice_count; block < blocks * (slice + 1) / slice_count; block++) {
     char *into = (char *)packed + block * plan.block_bytes;
     for (int r = 0; r < MATMUL_BLOCK; r++) source.row[r] = find_row(operand, segment, block * MATMUL_BLOCK + r);
@@ -136,8 +133,7 @@ void matmul_pack_by(const plain_view *by, int64_t block, char *packed) {
     }
     return;
   }
-  block_source source = {
-      .stride = by->stride[k_axis], .depth = by->dim[k_axis], .stored = ORD_F32, .packed = ORD_F32};
+  block_source source = {.stride = by->stride[k_axis], .depth = by->dim[k_axis], .stored = ORD_F32, .packed = ORD_F32};
   for (int c = 0; c < width; c++) source.row[c] = data + c * by->stride[n_axis];
   pack_block(&source, packed);
 }

@@ -2,17 +2,11 @@
  *
  * Activations to tiles of words, and the sums of a tile to numbers.
  */
-#include "packed_matmul.h"
 #include "matmul_numbers.h"
 #include "matmul_transpose.h"
+#include "packed_matmul.h"
 
 /* ---- activations ---- */
-
-static int32_t add_up(const int8_t *number, int64_t count) {
-  int32_t sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += number[i];
-  return sum;
-}
 
 /* Four int8 as two words: k 0 and 2, k 1 and 3, 16 bits each. In place from the end: words get longer. */
 static void widen(char *row, int64_t groups) {
@@ -39,14 +33,13 @@ static void make_words(const matmul_math *math, const float *from, int64_t depth
     break;
   case MATMUL_X_BF16:
     memset(into + (words - (words > 0)) * 4, 0, words > 0 ? 4 : 0);
-    numbers_to_bf16(from, depth, (uint16_t *)into);
+    math->to_bf16(from, depth, (uint16_t *)into);
     break;
   case MATMUL_X_I8:
   case MATMUL_X_I16:
     row->scale = numbers_scale(numbers_largest(from, depth));
-    numbers_to_int8(from, depth, numbers_inverse(row->scale), 0, (int8_t *)into);
+    row->offset = 128 * numbers_to_int8(from, depth, numbers_inverse(row->scale), 0, (int8_t *)into);
     memset(into + depth, 0, (size_t)(groups * 4 - depth));
-    row->offset = 128 * add_up((const int8_t *)into, depth);
     if (math->x == MATMUL_X_I16) widen(into, groups);
     break;
   }
@@ -78,13 +71,16 @@ void matmul_lay_out(const matmul_plan *plan, const char *const *from, int row_co
 
 /* ---- sums ---- */
 
-static void scale_row(float *value, const float *scale, int64_t count) {
-  for (int64_t i = 0; i < count; i++) value[i] *= scale[i];
+static void scale_row(float *restrict value, const float *restrict scale, int64_t count) {
+  if (count == MATMUL_BLOCK)
+    for (int i = 0; i < MATMUL_BLOCK; i++) value[i] *= scale[i];
+  else
+    for (int64_t i = 0; i < count; i++) value[i] *= scale[i];
 }
 
-static void to_numbers(float *value, const matmul_row *row, const float *scale) {
+static void to_numbers(float *restrict value, const matmul_row *row, const float *restrict scale) {
   for (int i = 0; i < MATMUL_BLOCK; i++) {
-    const int32_t sum = (int32_t)(numbers_bits(value[i]) - (uint32_t)row->offset);
+    const int32_t sum = (int32_t)(numbers_bits(value[i]) - row->offset);
     value[i] = (float)sum * row->scale * scale[i];
   }
 }

@@ -9,10 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-  TRANSPOSE_RUN = 16,  /* words of a row that are read together: a cache line */
-  TRANSPOSE_AHEAD = 64 /* words that are fetched ahead: so many rows at once are too much for the machine's own eyes */
-};
+enum { TRANSPOSE_RUN = 16 }; /* words of a row that are read together: a cache line */
 
 /* Words [begin, begin + 4) of four rows. */
 static inline void matmul_transpose_square(const char *const *row, int64_t begin, char *into, int64_t step) {
@@ -37,7 +34,6 @@ static inline void matmul_transpose(const char *const *row, int row_count, int64
     const int64_t end = run + TRANSPOSE_RUN < word_count ? run + TRANSPOSE_RUN : word_count;
     const int64_t whole = run + (end - run) / 4 * 4;
     for (int r = 0; r + 4 <= row_count; r += 4) {
-      for (int i = r; i < r + 4; i++) __builtin_prefetch(row[i] + (run + TRANSPOSE_AHEAD) * 4);
       for (int64_t w = run; w < whole; w += 4) matmul_transpose_square(row + r, w, into + w * step + r * 4, step);
       for (int64_t w = whole; w < end; w++)
         for (int i = r; i < r + 4; i++) memcpy(into + w * step + i * 4, row[i] + w * 4, 4);

@@ -4,12 +4,7 @@
  */
 #include "ordito_plugin.h"
 
-const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
-                                          .struct_size = sizeof(ord_manifest),
-                                          .abi_major = ORD_ABI_MAJOR,
-                                          .abi_minor_needed = ORD_ABI_MINOR,
-                                          .abi_minor_built = ORD_ABI_MINOR,
-                                          .flags = ORD_PLUGIN_UNLOADABLE,
+const ord_manifest ord_plugin_manifest = {ORD_MANIFEST_HEAD, .flags = ORD_PLUGIN_UNLOADABLE,
                                           .name = "bad_kernel_incomplete"};
 
 static ord_status query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {

@@ -8,13 +8,7 @@
 
 #include "ordito_plugin.h"
 
-const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
-                                          .struct_size = sizeof(ord_manifest),
-                                          .abi_major = ORD_ABI_MAJOR,
-                                          .abi_minor_needed = ORD_ABI_MINOR,
-                                          .abi_minor_built = ORD_ABI_MINOR,
-                                          .name = "bad_kernels",
-                                          .version = "1"};
+const ord_manifest ord_plugin_manifest = {ORD_MANIFEST_HEAD, .name = "bad_kernels", .version = "1"};
 
 static ord_status query_dense(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   (void)kernel;

@@ -6,13 +6,7 @@
 
 #include <stdio.h>
 
-const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
-                                          .struct_size = sizeof(ord_manifest),
-                                          .abi_major = ORD_ABI_MAJOR,
-                                          .abi_minor_needed = ORD_ABI_MINOR,
-                                          .abi_minor_built = ORD_ABI_MINOR,
-                                          .flags = ORD_PLUGIN_UNLOADABLE,
-                                          .name = "bad_open_fails"};
+const ord_manifest ord_plugin_manifest = {ORD_MANIFEST_HEAD, .flags = ORD_PLUGIN_UNLOADABLE, .name = "bad_open_fails"};
 
 ord_status ord_plugin_open(const ord_host *host, const ord_plugin **out, ord_plugin_error *err) {
   (void)host;

@@ -12,13 +12,7 @@
 
 #include "ordito_plugin.h"
 
-const ord_manifest ord_plugin_manifest = {.magic = ORD_PLUGIN_MAGIC,
-                                          .struct_size = sizeof(ord_manifest),
-                                          .abi_major = ORD_ABI_MAJOR,
-                                          .abi_minor_needed = ORD_ABI_MINOR,
-                                          .abi_minor_built = ORD_ABI_MINOR,
-                                          .flags = ORD_PLUGIN_UNLOADABLE,
-                                          .name = "moody",
+const ord_manifest ord_plugin_manifest = {ORD_MANIFEST_HEAD, .flags = ORD_PLUGIN_UNLOADABLE, .name = "moody",
                                           .version = "1"};
 
 static void crash_at(const char *moment) {
@@ -36,7 +30,8 @@ static ord_status query(const ord_kernel *kernel, const ord_node *node, ord_answ
     int64_t stride = 4;
     for (uint32_t axis = operand->rank; axis-- > 0; stride *= operand->dim[axis])
       if (operand->dtype != ORD_F32 || operand->stride[axis] != stride || operand->extent[axis] != ORD_NONE) {
-        snprintf(answer->reason, sizeof answer->reason, "wants dense f32 of fixed size");
+        snprintf(answer->reason, sizeof answer->reason, "wants dense f32 of fixed size; features %llx",
+                 (unsigned long long)node->device->features);
         return ORD_NO;
       }
   }

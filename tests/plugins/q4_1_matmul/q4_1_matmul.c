@@ -114,11 +114,7 @@ static const ord_kernel *const kernels[] = {&q4_1_matmul};
 static const ord_plugin plugin_table = {.struct_size = sizeof plugin_table, .kernel_count = 1, .kernel = kernels};
 
 const ord_manifest ord_plugin_manifest = {
-    .magic = ORD_PLUGIN_MAGIC,
-    .struct_size = sizeof(ord_manifest),
-    .abi_major = ORD_ABI_MAJOR,
-    .abi_minor_needed = ORD_ABI_MINOR,
-    .abi_minor_built = ORD_ABI_MINOR,
+    ORD_MANIFEST_HEAD,
     .flags = ORD_PLUGIN_UNLOADABLE,
     .name = "q4_1_matmul",
     .version = "0.1.0",
