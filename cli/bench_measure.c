@@ -192,10 +192,8 @@ int bench_measure(bench *b) {
   bench_samples round = {0};
   const int64_t room = ord_model_context(b->stage.model);
   b->position = b->request->bench_position < room ? b->request->bench_position : room > 0 ? room - 1 : 0;
-  cli_cancel_on_interrupt(b->stage.session);
   const bool done = make_rival(b, &err) && ord_probe_create(b->stage.context, READ_PROBE_BYTES, &b->probe, &err) &&
                     measure(b, &round, &err);
-  cli_cancel_on_interrupt(NULL);
   free(round.value);
   return done ? CLI_OK : cli_fail(&err);
 }

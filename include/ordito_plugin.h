@@ -191,6 +191,9 @@ typedef struct {
  * that want the same layout share one copy. */
 typedef struct {
   uint64_t key, bytes;
+  /* Not 0: the rows are packed in groups of so many, and slice i of n packs groups [count * i / n, count * (i + 1) / n)
+   * and reads no other rows. The host then reads and packs slice by slice, and only these rows are in memory. */
+  uint64_t group_rows;
 } ord_pack;
 
 enum {
@@ -280,8 +283,8 @@ typedef struct ord_kernel {
   ord_status (*query)(const struct ord_kernel *kernel, const ord_node *node, ord_answer *answer);
 
   /* Lays out slice `slice` of `slice_count` of operand `weight` into `packed` (answer->pack[weight].bytes long).
-   * `segment[i]` are the stored rows of segment i, laid out as the operand's strides say. The scales of an i8 weight
-   * are not there: launch applies them. May be NULL where every key is 0. */
+   * `segment[i]` is where row 0 of segment i lies, or would lie; rows are laid out as the operand's strides say. The
+   * scales of an i8 weight are not there: launch applies them. May be NULL where every key is 0. */
   ord_status (*pack)(const struct ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                      const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed);
 

@@ -41,12 +41,22 @@ void ord_weight_reader_progress(ord_weight_reader *reader, ord_progress_fn progr
   reader->all = all;
 }
 
-static void tell(ord_weight_reader *reader, uint32_t weight, uint64_t bytes) {
+void ord_weight_reader_tell(ord_weight_reader *reader, uint32_t weight, uint64_t bytes) {
+  if (bytes <= reader->told[weight]) return;
   reader->told_sum += bytes - reader->told[weight];
   reader->told[weight] = bytes;
 }
 
-void ord_weight_reader_forget(ord_weight_reader *reader, uint32_t weight) { tell(reader, weight, 0); }
+void ord_weight_reader_forget(ord_weight_reader *reader, uint32_t weight) {
+  reader->told_sum -= reader->told[weight];
+  reader->told[weight] = 0;
+}
+
+bool ord_weight_reader_report(const ord_weight_reader *reader, ord_error *err) {
+  if (!reader->progress || reader->progress(reader->progress_context, reader->told_sum, reader->all)) return true;
+  return ord_fail(err, ORD_CANCELLED, "loading the weights was cancelled after %llu of %llu bytes",
+                  (unsigned long long)reader->told_sum, (unsigned long long)reader->all);
+}
 
 /* ---- slices ---- */
 
@@ -79,13 +89,10 @@ static bool tell_progress(ord_weight_reader *reader, const weight_read *work, si
   for (uint32_t i = 0; i < work->part_count; i++) {
     const ord_weight_part *part = &work->part[i];
     const size_t slices = count_slices(part->bytes);
-    const size_t bytes = end < slices ? end * SLICE_BYTES : part->bytes;
-    if (bytes > reader->told[part->weight]) tell(reader, part->weight, bytes);
+    ord_weight_reader_tell(reader, part->weight, end < slices ? end * SLICE_BYTES : part->bytes);
     end -= end < slices ? end : slices;
   }
-  if (!reader->progress || reader->progress(reader->progress_context, reader->told_sum, reader->all)) return true;
-  return ord_fail(err, ORD_CANCELLED, "loading the weights was cancelled after %llu of %llu bytes",
-                  (unsigned long long)reader->told_sum, (unsigned long long)reader->all);
+  return ord_weight_reader_report(reader, err);
 }
 
 static bool read_waves(ord_weight_reader *reader, ord_pool *pool, weight_read *work, ord_error *err) {

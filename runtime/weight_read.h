@@ -43,6 +43,10 @@ typedef struct ord_weight_part {
 ORD_MUST_CHECK bool ord_weight_reader_read(ord_weight_reader *reader, ord_pool *pool, const ord_weight_part *part,
                                            uint32_t part_count, ord_error *err);
 
+/* The first `bytes` of the weight are in memory. */
+void ord_weight_reader_tell(ord_weight_reader *reader, uint32_t weight, uint64_t bytes);
+/* Calls progress; fails if that cancels. */
+ORD_MUST_CHECK bool ord_weight_reader_report(const ord_weight_reader *reader, ord_error *err);
 /* Progress begins at 0 of `all`. */
 void ord_weight_reader_progress(ord_weight_reader *reader, ord_progress_fn progress, void *context, uint64_t all);
 /* The weight left memory: progress counts it again when it is read again. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The store: a list of shared blocks, each known by the weights it holds, in order, and by how they are laid out. One
- * lock guards it all; it is held while reading and packing, so that two sessions never make the same block twice.
+ * The store: a list of shared blocks, each known by the weights it holds, in
+ * order, and by how they are laid out. One lock guards it all; it is held while
+ * reading and packing, so that two sessions never make the same block twice.
  */
 #include "runtime/weights.h"
 
@@ -10,7 +11,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/pages.h"
-#include "runtime/weight_read.h"
+#include "runtime/weight_pack.h"
 
 enum { PACK_SLICE_MAX = 64 };
 #define PACK_SLICE_BYTES ((size_t)1 << 18)
@@ -21,7 +22,8 @@ typedef enum { AS_STORED, PACKED, SCALES } block_kind;
 typedef struct {
   block_kind kind;
   uint64_t key;        /* of PACKED */
-  size_t packed_bytes; /* of PACKED: a kernel that names a layout but means another size must not get this one */
+  size_t packed_bytes; /* of PACKED: a kernel that names a layout but means
+                          another size must not get this one */
   const ord_segment *segment;
   uint32_t segment_count;
 } block_identity;
@@ -42,8 +44,9 @@ struct ord_weight_store {
   weight_block **block;
   uint32_t count, capacity;
   ord_weight_usage usage;
-  /* What is only packed is read into one buffer that serves all weights in turn: its pages are taken once and it stays
-   * in the caches. NULL until it is needed. */
+  /* What is only packed is read into one buffer that serves all weights in
+   * turn: its pages are taken once and it stays in the caches. NULL until it is
+   * needed. */
   unsigned char *buffer;
   size_t buffer_bytes;
 };
@@ -162,7 +165,8 @@ static bool measure(const ord_weight_store *store, const block_identity *identit
   return true;
 }
 
-/* The block of weights one behind the other as they are stored, read if it is not there. Not counted as a use. */
+/* The block of weights one behind the other as they are stored, read if it is
+ * not there. Not counted as a use. */
 static weight_block *get_stored(ord_weight_store *store, ord_pool *pool, const block_identity *identity,
                                 ord_error *err) {
   weight_block *block = find_block(store, identity);
@@ -188,30 +192,18 @@ static weight_block *get_stored(ord_weight_store *store, ord_pool *pool, const b
 
 /* ---- packing ---- */
 
-typedef struct {
-  const ord_kernel *kernel;
-  const ord_node *node;
-  const ord_answer *answer;
-  uint32_t operand;
-  const void *const *segment;
-  void *packed;
-  ord_first_error failure;
-} weight_pack;
-
 static const char *label_of(const ord_node *node) { return node->label ? node->label : node->op; }
+
+/* A pack of a weight whose segments are all there. */
+typedef struct {
+  ord_weight_pack *pack;
+  const void *const *segment;
+} whole_pack;
 
 static bool pack_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
   (void)worker;
-  weight_pack *work = context;
-  const ord_kernel *kernel = work->kernel;
-  const ord_status status =
-      kernel->pack(kernel, work->node, work->answer, work->operand, work->segment, chunk, chunk_count, work->packed);
-  if (status == ORD_OK) return true;
-  ord_error error = ORD_ERROR_INIT;
-  ord_fail(&error, status == ORD_NO_MEMORY ? status : ORD_INTERNAL,
-           "%s: kernel '%s' could not pack its weight '%s'; status %d in slice %u of %u", label_of(work->node),
-           kernel->name, work->node->operand[work->operand].name, (int)status, chunk, chunk_count);
-  return ord_first_error_note(&work->failure, &error);
+  const whole_pack *work = context;
+  return ord_weight_pack_slice(work->pack, work->segment, chunk, chunk_count);
 }
 
 static void release_buffer(ord_weight_store *store) {
@@ -236,7 +228,8 @@ static bool add_aligned(size_t *sum, size_t bytes) {
          ord_size_add(*sum, bytes / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT, sum);
 }
 
-/* Finds each segment among the blocks, or lists it in `part` [segments] for the buffer. */
+/* Finds each segment among the blocks, or lists it in `part` [segments] for the
+ * buffer. */
 static bool place_segments(ord_weight_store *store, const ord_operand *operand, const void **segment,
                            ord_weight_part *part, uint32_t *out_part_count, ord_error *err) {
   uint32_t count = 0;
@@ -262,11 +255,36 @@ static bool place_segments(ord_weight_store *store, const ord_operand *operand, 
   return true;
 }
 
-/* Reads the segments, where they are not there, and lets the kernel fill `block`. */
-static bool pack_block(ord_weight_store *store, ord_pool *pool, weight_pack *work, const weight_block *block,
+/* May the operand be read and packed row by row: are its rows dense, and none
+ * of them there yet? */
+static bool has_rows(const ord_weight_store *store, const ord_operand *operand, const ord_pack *wanted) {
+  if (!wanted->group_rows || operand->rank < 2 || operand->dim[0] < 1 || operand->stride[0] < 1 ||
+      operand->segment_count > ORD_ROW_SEGMENTS_MAX)
+    return false;
+  for (uint32_t i = 0; i < operand->segment_count; i++) {
+    const block_identity original = {.kind = AS_STORED, .segment = &operand->segment[i], .segment_count = 1};
+    size_t bytes, stored;
+    if (find_block(store, &original) || !measure(store, &original, &stored, NULL) ||
+        !ord_size_multiply((size_t)operand->segment[i].rows, (size_t)operand->stride[0], &bytes) || bytes != stored)
+      return false;
+  }
+  return true;
+}
+
+static bool pack_rows(ord_weight_store *store, ord_pool *pool, ord_weight_pack *pack, ord_error *err) {
+  size_t bytes;
+  return ord_weight_pack_measure(pack, pool, &bytes, err) && need_buffer(store, bytes, err) &&
+         ord_weight_pack_rows(pack, &store->reader, pool, store->buffer, &store->usage.pack_ns, err);
+}
+
+/* Reads the segments, where they are not there, and lets the kernel fill
+ * `block`. */
+static bool pack_block(ord_weight_store *store, ord_pool *pool, ord_weight_pack *work, const weight_block *block,
                        ord_error *err) {
   const ord_operand *operand = &work->node->operand[work->operand];
   if (!operand->segment_count) return ord_fail(err, ORD_INTERNAL, "a weight operand lists no segments");
+  work->packed = block->memory;
+  if (has_rows(store, operand, &work->answer->pack[work->operand])) return pack_rows(store, pool, work, err);
   const void **segment = calloc(operand->segment_count, sizeof *segment);
   ord_weight_part *part = calloc(operand->segment_count, sizeof *part);
   uint32_t part_count = 0;
@@ -277,9 +295,8 @@ static bool pack_block(ord_weight_store *store, ord_pool *pool, weight_pack *wor
   if (is_packed) {
     const uint64_t begin_ns = ord_clock_ns();
     const size_t slices = block->bytes / PACK_SLICE_BYTES + 1;
-    work->segment = segment;
-    work->packed = block->memory;
-    is_packed = ord_pool_run(pool, pack_slice, work, slices < PACK_SLICE_MAX ? (uint32_t)slices : PACK_SLICE_MAX);
+    whole_pack whole = {work, segment};
+    is_packed = ord_pool_run(pool, pack_slice, &whole, slices < PACK_SLICE_MAX ? (uint32_t)slices : PACK_SLICE_MAX);
     store->usage.pack_ns += ord_clock_ns() - begin_ns;
     if (!is_packed && err) *err = work->failure.error;
   }
@@ -289,7 +306,7 @@ static bool pack_block(ord_weight_store *store, ord_pool *pool, weight_pack *wor
 }
 
 static weight_block *get_packed(ord_weight_store *store, ord_pool *pool, const block_identity *identity,
-                                weight_pack *work, ord_error *err) {
+                                ord_weight_pack *work, ord_error *err) {
   weight_block *block = find_block(store, identity);
   if (block) return block;
   const size_t bytes = identity->packed_bytes;
@@ -355,11 +372,11 @@ bool ord_weight_store_take(ord_weight_store *store, ord_pool *pool, const ord_ke
                                    .packed_bytes = wanted.bytes,
                                    .segment = node->operand[operand].segment,
                                    .segment_count = node->operand[operand].segment_count};
-  weight_pack work = {.kernel = kernel,
-                      .node = node,
-                      .answer = answer,
-                      .operand = operand,
-                      .failure = {.is_taken = ATOMIC_FLAG_INIT, .error = ORD_ERROR_INIT}};
+  ord_weight_pack work = {.kernel = kernel,
+                          .node = node,
+                          .answer = answer,
+                          .operand = operand,
+                          .failure = {.is_taken = ATOMIC_FLAG_INIT, .error = ORD_ERROR_INIT}};
   pthread_mutex_lock(&store->lock);
   weight_block *block =
       wanted.key ? get_packed(store, pool, &identity, &work, err) : get_stored(store, pool, &identity, err);

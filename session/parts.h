@@ -32,7 +32,7 @@ struct ord_model {
   char *weight_path;        /* where they come from, for messages; NULL: random or not opened */
 };
 
-/* step_times.c: what timed runs gathered for each step. */
+/* bench_times.c: what timed runs gathered for each step. */
 typedef struct ord_lane_times ord_lane_times;
 
 /* One plan with its memory and its capture. A session has one for all lengths, and one for a single new token. */
@@ -109,7 +109,7 @@ ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err
 /* runs.c: one run; `timing` NULL: nothing is timed. */
 ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err);
 
-/* step_times.c: makes room for what `timing` asks for and sets it in the run's options. */
+/* bench_times.c: makes room for what `timing` asks for and sets it in the run's options. */
 ORD_MUST_CHECK bool ord_lane_times_begin(const ord_session *session, ord_lane *lane, const ord_timing *timing,
                                          ord_run_options *options, ord_error *err);
 /* Notes a run that ended well; what it did in each step is counted too, as past and lengths still are those of the run.

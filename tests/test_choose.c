@@ -280,8 +280,8 @@ static void many_phases(ord_answer *a) { a->phase_count = ORD_PHASE_MAX + 1; }
 static void no_chunk(ord_answer *a) { a->phase_count = 2; }
 static void many_items(ord_answer *a) { a->epilogue_served = 3; }
 static void odd_alias(ord_answer *a) { a->alias_mask = 8; }
-static void pack_input(ord_answer *a) { a->pack[0] = (ord_pack){1, 64}; }
-static void pack_nowhere(ord_answer *a) { a->pack[1] = (ord_pack){1, 64}; }
+static void pack_input(ord_answer *a) { a->pack[0] = (ord_pack){1, 64, 0}; }
+static void pack_nowhere(ord_answer *a) { a->pack[1] = (ord_pack){1, 64, 0}; }
 static void other_pack(ord_answer *a) { a->pack = NULL; }
 static void endless_reason(ord_answer *a) {
   memset(a->reason, 'r', sizeof a->reason);

@@ -51,7 +51,7 @@ static void test_what_was_made_is_given_back(void **state) {
   const ord_segment segment = {2, 0};
   const ord_operand operand = {.role = ORD_WEIGHT, .segment = &segment, .segment_count = 1};
   const ord_node node = {.op = "matmul", .operand = &operand, .operand_count = 1};
-  ord_pack pack = {0, 0};
+  ord_pack pack = {0};
   const ord_answer answer = {.pack = &pack};
   assert_true(ord_weight_store_take(store, NULL, &kernel, &node, &answer, 0, &plan->weight[1], &err));
   assert_int_equal(ord_weight_store_usage(store).original_bytes, 8);

@@ -15,7 +15,7 @@
 
 #include "runtime/weights.h"
 
-enum { WEIGHT_COUNT = 5, BIG = 4, BIG_BYTES = 70 << 20, NEVER = 99 };
+enum { WEIGHT_COUNT = 5, BIG = 4, BIG_BYTES = 70 << 20, NEVER = 1000000 };
 static const size_t weight_bytes[WEIGHT_COUNT] = {100, 60, 0, 5000, BIG_BYTES};
 
 typedef struct {
@@ -111,7 +111,7 @@ static void want(fixture *f, uint32_t count, uint64_t first, uint64_t second, ui
   f->segment[0].weight_id = first;
   f->segment[1].weight_id = second;
   f->operand.segment_count = count;
-  f->pack = (ord_pack){key, bytes};
+  f->pack = (ord_pack){key, bytes, 0};
 }
 
 static bool try_take(fixture *f, const void **out) {
@@ -227,6 +227,104 @@ static void test_packing_reads_what_is_there_and_what_is_not(void **state) {
   take(f);
 }
 
+typedef struct {
+  uint64_t last, all;
+  int calls, cancel_at;
+} progress_log;
+
+static bool note_progress(void *context, uint64_t done, uint64_t all) {
+  progress_log *log = context;
+  assert_true(done > log->last);
+  log->last = done;
+  log->all = all;
+  return ++log->calls != log->cancel_at;
+}
+
+/* Packs rows of 40 bytes as their sums, in groups of 3 rows, and reads no others. */
+enum { ROW_BYTES = 40, GROUP_ROWS = 3 };
+static ord_status pack_sums(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
+                            const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed) {
+  (void)kernel;
+  const ord_operand *operand = &node->operand[weight];
+  const int64_t rows = operand->dim[0], groups = (rows + GROUP_ROWS - 1) / GROUP_ROWS;
+  assert_int_equal(answer->pack[weight].group_rows, GROUP_ROWS);
+  atomic_fetch_add(&pack_calls, 1);
+  if (slice == pack_fails_in_slice) return ORD_NO;
+  for (int64_t row = groups * slice / slice_count * GROUP_ROWS;
+       row < groups * (slice + 1) / slice_count * GROUP_ROWS && row < rows; row++) {
+    int64_t inside = row;
+    uint32_t i = 0;
+    for (; inside >= operand->segment[i].rows; i++) inside -= operand->segment[i].rows;
+    uint32_t sum = 0;
+    for (int at = 0; at < ROW_BYTES; at++) sum += ((const unsigned char *)segment[i])[inside * ROW_BYTES + at];
+    ((uint32_t *)packed)[row] = sum;
+  }
+  return ORD_OK;
+}
+
+static void want_rows(fixture *f, uint32_t count, uint64_t first, uint64_t second) {
+  want(f, count, first, second, 7, 0);
+  f->kernel.pack = pack_sums;
+  f->operand.rank = 2;
+  f->operand.dim[0] = 0;
+  f->operand.stride[0] = ROW_BYTES;
+  for (uint32_t i = 0; i < count; i++) {
+    f->segment[i].rows = (int64_t)(weight_bytes[f->segment[i].weight_id] / ROW_BYTES);
+    f->operand.dim[0] += f->segment[i].rows;
+  }
+  f->pack.bytes = (uint64_t)f->operand.dim[0] * sizeof(uint32_t);
+  f->pack.group_rows = GROUP_ROWS;
+}
+
+static void assert_sums(const fixture *f, const unsigned char *packed) {
+  const uint32_t *found = (const uint32_t *)packed;
+  for (uint32_t i = 0; i < f->operand.segment_count; i++)
+    for (int64_t row = 0; row < f->segment[i].rows; row++) {
+      uint32_t sum = 0;
+      for (size_t at = 0; at < ROW_BYTES; at++)
+        sum += byte_of((uint32_t)f->segment[i].weight_id, (size_t)row * ROW_BYTES + at);
+      if (*found++ != sum) fail_msg("row %ld of segment %u", (long)row, i);
+    }
+}
+
+static void test_rows_are_read_and_packed_slice_by_slice(void **state) {
+  fixture *f = *state;
+  progress_log log = {0};
+  ord_weight_store_progress(f->store, note_progress, &log, BIG_BYTES + 5000);
+  want_rows(f, 2, 3, BIG);
+  const unsigned char *packed = take(f);
+  assert_sums(f, packed);
+  assert_int_equal(f->file.read_bytes, BIG_BYTES + 5000);
+  assert_int_equal(log.last, BIG_BYTES + 5000);
+  assert_true(ord_weight_store_usage(f->store).peak_bytes < f->pack.bytes + (2 << 20)); /* never the whole original */
+  assert_int_equal(ord_weight_store_usage(f->store).original_bytes, 0);
+  ord_weight_store_drop(f->store, packed);
+
+  log = (progress_log){.cancel_at = 2};
+  const void *memory;
+  assert_false(try_take(f, &memory));
+  assert_int_equal(f->err.code, ORD_CANCELLED);
+  ord_weight_store_progress(f->store, NULL, NULL, 0);
+  pack_fails_in_slice = 2;
+  assert_false(try_take(f, &memory));
+  assert_non_null(strstr(f->err.text, "status 1 in slice 2 of"));
+  pack_fails_in_slice = NEVER;
+  f->file.fails_at = 3;
+  assert_false(try_take(f, &memory));
+  assert_non_null(strstr(f->err.text, "w.bin: became shorter"));
+  f->file.fails_at = NEVER;
+  assert_sums(f, take(f));
+}
+
+static void test_rows_that_are_there_are_not_read_again(void **state) {
+  fixture *f = *state;
+  want(f, 1, 3, 0, 0, 0);
+  take(f);
+  want_rows(f, 1, 3, 0);
+  assert_sums(f, take(f));
+  assert_int_equal(f->file.read_bytes, 5000);
+}
+
 static void test_scales(void **state) {
   fixture *f = *state;
   want(f, 2, 1, 3, 0, 0);
@@ -280,19 +378,6 @@ static void test_failures_leave_the_store_usable(void **state) {
   f->file.fails_at = NEVER;
   want(f, 1, 0, 0, 7, 64);
   take(f);
-}
-
-typedef struct {
-  uint64_t last, all;
-  int calls, cancel_at;
-} progress_log;
-
-static bool note_progress(void *context, uint64_t done, uint64_t all) {
-  progress_log *log = context;
-  assert_true(done > log->last);
-  log->last = done;
-  log->all = all;
-  return ++log->calls != log->cancel_at;
 }
 
 static void test_progress_and_cancel(void **state) {
@@ -400,6 +485,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_packs_are_made_once_for_each_key, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_originals_that_are_only_packed_share_one_buffer, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_packing_reads_what_is_there_and_what_is_not, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_rows_are_read_and_packed_slice_by_slice, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_rows_that_are_there_are_not_read_again, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_scales, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_failures_leave_the_store_usable, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_progress_and_cancel, set_up, tear_down),

@@ -69,7 +69,7 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
     answer->worker_bytes = (uint64_t)panel_bytes;
   } else {
     const int64_t panels = panel_count(node->operand[weight].dim[0]);
-    answer->pack[weight] = (ord_pack){KEY_PANEL_16_F32, (uint64_t)plain_multiply(panels, panel_bytes)};
+    answer->pack[weight] = (ord_pack){KEY_PANEL_16_F32, (uint64_t)plain_multiply(panels, panel_bytes), 0};
   }
   answer->epilogue_served = epilogue_accept(node, answer);
   snprintf(answer->variant, sizeof answer->variant, "plain f32 panels of %d", PANEL_WIDTH);

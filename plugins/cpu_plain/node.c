@@ -88,7 +88,7 @@ static bool is_dense(const ord_operand *operand) {
 void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer) {
   const ord_operand *operand = &node->operand[which];
   if (operand->role != ORD_WEIGHT || is_dense(operand)) return;
-  answer->pack[which] = (ord_pack){KEY_DENSE_F32, (uint64_t)plain_multiply(plain_count(operand), sizeof(float))};
+  answer->pack[which] = (ord_pack){KEY_DENSE_F32, (uint64_t)plain_multiply(plain_count(operand), sizeof(float)), 0};
 }
 
 ord_status plain_check(plain_level level, const ord_node *node, const plain_rule *rule, int64_t chunk_count,

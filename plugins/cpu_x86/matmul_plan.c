@@ -216,7 +216,7 @@ ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, ord_answ
                          : plan.math->packed == ORD_BF16 ? KEY_PACK32_BF16
                                                          : KEY_PACK32_I8;
     const int64_t blocks = matmul_blocks(node->operand[weight].dim[0]);
-    answer->pack[weight] = (ord_pack){key, (uint64_t)plain_multiply(blocks, plan.block_bytes)};
+    answer->pack[weight] = (ord_pack){key, (uint64_t)plain_multiply(blocks, plan.block_bytes), MATMUL_BLOCK};
   }
   answer->scratch_bytes = plan.scratch_bytes;
   answer->worker_bytes = plan.worker_bytes;
