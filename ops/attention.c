@@ -318,6 +318,8 @@ static const ord_case attention_cases[] = {
     {"q[1,28,3,8] k[1,4,3,8] v[1,4,3,8]", "causal=true"},
     {"q[1,20,3,8] k[1,4,3,8] v[1,4,3,8]", "causal=false"},
     {"q[2,4,33,16] k[2,2,65,16] v[2,2,65,16]", "causal=true"},
+    {"q[1,1,4,8] k[1,1,530,8] v[1,1,530,8]", "causal=true soft_cap=3 window_before=300"},
+    {"q[1,1,5,8] k[1,1,300,8] v[1,1,300,8] mask[5,300]=-inf,0,-2", "causal=false"},
     /* score */
     {"q[1,2,5,8] k[1,2,7,8] v[1,2,7,8]", "causal=false scale=0.02"},
     {"q[1,2,5,8] k[1,2,7,8] v[1,2,7,8]", "causal=true scale=30"},
@@ -383,6 +385,7 @@ static const ord_case attention_cases[] = {
     {"q[2/4,4,3/8,8] k[2/4,2,3/8,8] v[2/4,2,3/8,8] lengths:i32[2/4]=3,2", "causal=true cache=16 past=0,7"},
     {"q[2,2,0/8,8] k[2,2,0/8,8] v[2,2,0/8,8]", "causal=true cache=16 past=0,7"},
     {"q[2,4,3,16] k[2,2,3,16] v[2,2,3,16]", "causal=true cache=16:bf16 past=0,7"},
+    {"q[1,2,1,$] k[1,1,1,$] v[1,1,1,$]", "causal=true cache=270:bf16 past=262 $=1,7,80,96"},
     {"q[2,4,3,16] k[2,2,3,16] v[2,2,3,16]", "causal=true cache=16:f16 past=2,7"},
     {"q[1,2,4,8] k[1,2,4,8] v[1,2,4,8]", "causal=true cache=4 past=0"},
     {"q^[2,4,3,8] k^[2,2,3,8] v^[2,2,3,8] out^", "causal=true cache=16 past=2,7"},

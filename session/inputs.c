@@ -95,8 +95,7 @@ bool ord_session_set(ord_session *session, const char *name, const ord_tensor *t
   if (own.dtype != value->dtype)
     return ord_fail(err, ORD_INVALID, "input '%s': found %s; wanted %s", name, ord_dtype_name((ord_dtype)own.dtype),
                     ord_dtype_name(value->dtype));
-  if (own.rank != value->rank)
-    return fail_shape(session, input, own.dim, own.rank <= ORD_RANK_MAX ? own.rank : 0, err);
+  if (own.rank != value->rank) return fail_shape(session, input, own.dim, own.rank <= ORD_RANK_MAX ? own.rank : 0, err);
   return ord_inputs_set(session, input, own.dim, own.data, own.bytes, err);
 }
 
@@ -189,22 +188,22 @@ static bool resolve_lengths(ord_session *session, ord_error *err) {
   return true;
 }
 
-static bool count_rows(ord_session *session, ord_error *err) {
-  const ord_graph *graph = session->graph;
-  session->rows = 0;
+static bool raise_rows(int64_t *rows, ord_size batch, const int64_t *run_dim, ord_error *err) {
+  int64_t more = 0;
+  if (!ord_size_evaluate(batch, run_dim, &more)) return ord_fail(err, ORD_INVALID, "the batch is too large");
+  if (more > *rows) *rows = more;
+  return true;
+}
+
+bool ord_rows_count(const ord_graph *graph, const int64_t *run_dim, int64_t *out, ord_error *err) {
+  *out = 0;
   for (uint32_t i = 0; i < graph->input_count; i++) {
-    int64_t rows = 0;
-    if (graph->input[i].fill == ORD_FILL_NONE || graph->input[i].fill == ORD_FILL_NUMBER) continue;
-    if (!ord_size_evaluate(input_value(session, i)->dim[0], session->run_dim, &rows))
-      return ord_fail(err, ORD_INVALID, "the batch is too large");
-    if (rows > session->rows) session->rows = rows;
+    const ord_graph_input *input = &graph->input[i];
+    const bool is_filled = input->fill != ORD_FILL_NONE && input->fill != ORD_FILL_NUMBER;
+    if (is_filled && !raise_rows(out, graph->value[input->value].dim[0], run_dim, err)) return false;
   }
-  for (uint32_t i = 0; i < graph->cache_count; i++) {
-    int64_t rows = 0;
-    if (!ord_size_evaluate(graph->cache[i].batch, session->run_dim, &rows))
-      return ord_fail(err, ORD_INVALID, "the batch is too large");
-    if (rows > session->rows) session->rows = rows;
-  }
+  for (uint32_t i = 0; i < graph->cache_count; i++)
+    if (!raise_rows(out, graph->cache[i].batch, run_dim, err)) return false;
   return true;
 }
 
@@ -270,8 +269,8 @@ static bool check_all_indices(const ord_session *session, ord_error *err) {
 }
 
 bool ord_inputs_resolve(ord_session *session, ord_error *err) {
-  return resolve_run_dims(session, err) && count_rows(session, err) && resolve_lengths(session, err) &&
-         check_room(session, err) && check_all_indices(session, err);
+  return resolve_run_dims(session, err) && ord_rows_count(session->graph, session->run_dim, &session->rows, err) &&
+         resolve_lengths(session, err) && check_room(session, err) && check_all_indices(session, err);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

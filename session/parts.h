@@ -95,6 +95,9 @@ void ord_lane_finish(ord_session *session, ord_lane *lane);
 /* session.c: a session for reports, which has dry plans and nothing that a run needs. `options` NULL: the defaults. */
 ORD_MUST_CHECK bool ord_session_create_dry(ord_model *model, const ord_session_options *options, ord_session **out,
                                            ord_error *err);
+/* Bytes of the keys (part 0) or the values (part 1) of a cache at the largest batch. */
+ORD_MUST_CHECK bool ord_cache_part_bytes(const ord_graph_cache *cache, const int64_t *maximum, int part, size_t *out,
+                                         ord_error *err);
 /* The largest value of each run-time dim. */
 void ord_run_dim_maxima(const ord_graph *graph, int64_t *maximum);
 
@@ -102,6 +105,8 @@ void ord_run_dim_maxima(const ord_graph *graph, int64_t *maximum);
  * and writes the inputs of the lane. */
 ORD_MUST_CHECK bool ord_inputs_resolve(ord_session *session, ord_error *err);
 ORD_MUST_CHECK bool ord_inputs_write(ord_session *session, const ord_lane *lane, ord_error *err);
+/* The rows that the runtime counts: the largest batch of the caches and of the inputs that it fills. */
+ORD_MUST_CHECK bool ord_rows_count(const ord_graph *graph, const int64_t *run_dim, int64_t *out, ord_error *err);
 
 /* generate.c: a session that generates samples greedily until a generation says otherwise. */
 ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err);

@@ -69,7 +69,8 @@ static void find_axes(ord_session *session) {
 static bool check_types(const ord_session_options *options, ord_error *err) {
   const uint32_t compute = options->compute, kv_cache = options->kv_cache;
   if (compute && compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
-    return ord_fail(err, ORD_INVALID, "compute: found %s; wanted f32, bf16 or int8", ord_dtype_name((ord_dtype)compute));
+    return ord_fail(err, ORD_INVALID, "compute: found %s; wanted f32, bf16 or int8",
+                    ord_dtype_name((ord_dtype)compute));
   if (kv_cache && kv_cache != ORD_F32 && kv_cache != ORD_BF16)
     return ord_fail(err, ORD_INVALID, "kv_cache: found %s; wanted f32 or bf16", ord_dtype_name((ord_dtype)kv_cache));
   return true;
@@ -101,9 +102,7 @@ void ord_run_dim_maxima(const ord_graph *graph, int64_t *maximum) {
   for (uint32_t i = 0; i < graph->run_dim_count; i++) maximum[i] = graph->run_dim[i].max;
 }
 
-/* Bytes of the keys (part 0) or the values (part 1) of a cache at the largest batch. */
-static bool cache_part_bytes(const ord_graph_cache *cache, const int64_t *maximum, int part, size_t *out,
-                             ord_error *err) {
+bool ord_cache_part_bytes(const ord_graph_cache *cache, const int64_t *maximum, int part, size_t *out, ord_error *err) {
   int64_t dim[4] = {0, cache->kv_heads, 0, part == 0 ? cache->k_dim : cache->v_dim};
   return (ord_size_evaluate(cache->batch, maximum, &dim[0]) && ord_size_evaluate(cache->length, maximum, &dim[2]) &&
           ord_tensor_bytes(cache->dtype, 4, dim, out)) ||
@@ -113,33 +112,22 @@ static bool cache_part_bytes(const ord_graph_cache *cache, const int64_t *maximu
 static bool make_one_cache(ord_session *session, uint32_t index, const int64_t *maximum, ord_error *err) {
   const ord_graph_cache *cache = &session->graph->cache[index];
   ord_device *device = session->model->context->device;
-  int64_t batch = 0;
-  if (!ord_size_evaluate(cache->length, maximum, &session->cache_length[index]) ||
-      !ord_size_evaluate(cache->batch, maximum, &batch))
+  if (!ord_size_evaluate(cache->length, maximum, &session->cache_length[index]))
     return ord_fail(err, ORD_INVALID, "cache '%s' is too large", cache->name);
   for (int part = 0; part < 2; part++) {
     size_t bytes = 0;
-    if (!cache_part_bytes(cache, maximum, part, &bytes, err)) return false;
+    if (!ord_cache_part_bytes(cache, maximum, part, &bytes, err)) return false;
     session->cache[2 * index + part] = device->table->allocate(device, bytes ? bytes : 1, true);
     if (!session->cache[2 * index + part])
       return ord_fail(err, ORD_NO_MEMORY, "out of memory: cache '%s' needs %zu bytes", cache->name, bytes);
     session->cache_bytes += bytes;
   }
-  if (batch > session->batch_max) session->batch_max = batch;
   return true;
 }
 
-/* The rows that the runtime counts: of the caches and of the inputs that it fills. */
-static bool count_rows(ord_session *session, const int64_t *maximum, ord_error *err) {
-  const ord_graph *graph = session->graph;
-  for (uint32_t i = 0; i < graph->input_count; i++) {
-    const ord_value *value = &graph->value[graph->input[i].value];
-    int64_t rows = 0;
-    if (graph->input[i].fill == ORD_FILL_NONE || graph->input[i].fill == ORD_FILL_NUMBER) continue;
-    if (!ord_size_evaluate(value->dim[0], maximum, &rows))
-      return ord_fail(err, ORD_INVALID, "input '%s' is too large", graph->input[i].name);
-    if (rows > session->batch_max) session->batch_max = rows;
-  }
+/* What is counted for each row of the largest batch. */
+static bool make_rows(ord_session *session, const int64_t *maximum, ord_error *err) {
+  if (!ord_rows_count(session->graph, maximum, &session->batch_max, err)) return false;
   session->past = calloc((size_t)session->batch_max + 1, sizeof *session->past);
   session->length = calloc((size_t)session->batch_max + 1, sizeof *session->length);
   return session->past && session->length ? true : ord_fail_memory(err, "creating a session");
@@ -157,7 +145,7 @@ static bool make_caches(ord_session *session, ord_error *err) {
     return ord_fail_memory(err, "creating a session");
   for (uint32_t i = 0; i < count; i++)
     if (!make_one_cache(session, i, maximum, err)) return false;
-  return count_rows(session, maximum, err);
+  return make_rows(session, maximum, err);
 }
 
 /* Memory for each thread, shared by the lanes since only one runs at a time. */
@@ -321,47 +309,6 @@ void ord_session_rewind(ord_session *session, int64_t tokens) {
 
 void ord_session_cancel(ord_session *session) { atomic_store(&session->cancel, true); }
 
-bool ord_model_estimate_memory(ord_model *model, const ord_session_options *options, ord_memory_report *out,
-                               ord_error *err) {
-  ord_session *session = NULL;
-  int64_t maximum[ORD_RUN_DIM_MAX];
-  ord_memory_report report = {0};
-  if (!ord_session_create_dry(model, options, &session, err)) return false;
-  ord_run_dim_maxima(session->graph, maximum);
-  bool done = true;
-  for (uint32_t i = 0; done && i < session->graph->cache_count; i++)
-    for (int part = 0; done && part < 2; part++) {
-      size_t bytes = 0;
-      done = cache_part_bytes(&session->graph->cache[i], maximum, part, &bytes, err);
-      report.cache += bytes;
-    }
-  for (uint32_t i = 0; done && i < session->lane_count; i++) {
-    const ord_plan *plan = session->lane[i].plan;
-    if (plan->stored_bytes > report.weights) report.weights = plan->stored_bytes; /* the lanes share them */
-    if (plan->packed_bytes > report.packed) report.packed = plan->packed_bytes;
-    report.arena += plan->arena_bytes;
-  }
-  ord_session_destroy(session);
-  report.peak = report.weights + report.packed + report.cache + report.arena;
-  return done && ord_struct_give(&report, "ord_memory_report", out, sizeof report, err);
-}
-
 bool ord_session_startup(const ord_session *session, ord_startup_times *out, ord_error *err) {
   return ord_struct_give(&session->startup, "ord_startup_times", out, sizeof *out, err);
-}
-
-bool ord_session_memory(const ord_session *session, ord_memory_report *out, ord_error *err) {
-  const ord_device *device = session->model->context->device;
-  ord_weight_usage usage = {0};
-  if (session->model->store) usage = ord_weight_store_usage(session->model->store);
-  ord_memory_report report = {.weights = usage.original_bytes,
-                              .packed = usage.packed_bytes,
-                              .cache = session->cache_bytes,
-                              .worker = session->worker_stride * ord_pool_threads(device->pool)};
-  for (uint32_t i = 0; i < session->lane_count; i++) {
-    report.arena += session->lane[i].plan->arena_bytes;
-    if (session->lane[i].capture) report.captures += device->table->capture_bytes(session->lane[i].capture);
-  }
-  report.peak = usage.peak_bytes + report.cache + report.arena + report.worker + report.captures;
-  return ord_struct_give(&report, "ord_memory_report", out, sizeof report, err);
 }

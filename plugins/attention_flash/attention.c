@@ -46,6 +46,12 @@ static double attr_number(const ord_node *node, const char *name, double otherwi
   return attr ? attr->value.f : otherwise;
 }
 
+/* A limit so far away that it is none, but leaves sums of positions without overflow. */
+static int64_t bounded(int64_t position) {
+  const int64_t far = INT64_C(1) << 48;
+  return position < far ? position : far;
+}
+
 /* Where products need nothing but a scale, the exponent takes it. */
 static void choose_exponent(flash_state *made, double scale, double soft_cap) {
   const double log2_of_e = 1.4426950408889634;
@@ -88,9 +94,10 @@ static ord_status flash_prepare(const ord_kernel *kernel, const ord_node *node, 
       .out = find_operand(node, ord_node_output(node, 0)),
       .is_causal = attr_int(node, "causal", 0) != 0,
       .align = attr_int(node, "align", ORD_LAST),
-      .window_before = attr_int(node, "window_before", -1),
-      .window_after = attr_int(node, "window_after", -1),
+      .window_before = bounded(attr_int(node, "window_before", -1)),
+      .window_after = bounded(attr_int(node, "window_after", -1)),
   };
+  if (made->align != ORD_LAST) made->align = bounded(made->align);
   choose_exponent(made, attr_number(node, "scale", 1), attr_number(node, "soft_cap", 0));
   ord_answer again = {.struct_size = sizeof again};
   if (!flash_lay_out(node, &made->layout, &again)) {
@@ -230,12 +237,12 @@ static flash_block open_block(const run *a, int64_t n, int64_t g, int64_t number
   const flash_layout *layout = a->layout;
   const flash_state *state = a->state;
   const int64_t first = number * FLASH_BLOCK;
-  flash_block made = {
+  return (flash_block){
       .width = layout->width,
       .value_width = layout->value_width,
       .query = worker,
-      .key = matrix_at(&a->state->key, place(a, &a->state->key, n, g, first), 2),
-      .value = matrix_at(&a->state->value, place(a, &a->state->value, n, g, first), 2),
+      .key = matrix_at(&state->key, place(a, &state->key, n, g, first), 2),
+      .value = matrix_at(&state->value, place(a, &state->value, n, g, first), 2),
       .body = layout->body,
       .is_plain = state->is_plain,
       .scale = state->scale,
@@ -244,7 +251,6 @@ static flash_block open_block(const run *a, int64_t n, int64_t g, int64_t number
       .score = worker + layout->query_room,
       .record_stride = layout->record_stride,
   };
-  return made;
 }
 
 /* Rows of the mask from row [n, head, query] on, along `axis`. */

@@ -60,14 +60,14 @@ INLINE lanes lanes_load_bf16(const uint16_t *from) {
 INLINE void lanes_load_columns(const char *from, int64_t stride, lanes *column) {
   lanes a[4];
   for (int i = 0; i < 4; i++) memcpy(&a[i], from + i * stride, sizeof a[i]);
-  const lanes low = __builtin_shuffle(a[0], a[1], (lane_bits){0, 4, 1, 5});
-  const lanes high = __builtin_shuffle(a[0], a[1], (lane_bits){2, 6, 3, 7});
-  const lanes low_next = __builtin_shuffle(a[2], a[3], (lane_bits){0, 4, 1, 5});
-  const lanes high_next = __builtin_shuffle(a[2], a[3], (lane_bits){2, 6, 3, 7});
-  column[0] = __builtin_shuffle(low, low_next, (lane_bits){0, 1, 4, 5});
-  column[1] = __builtin_shuffle(low, low_next, (lane_bits){2, 3, 6, 7});
-  column[2] = __builtin_shuffle(high, high_next, (lane_bits){0, 1, 4, 5});
-  column[3] = __builtin_shuffle(high, high_next, (lane_bits){2, 3, 6, 7});
+  const lanes low = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5);
+  const lanes high = __builtin_shufflevector(a[0], a[1], 2, 6, 3, 7);
+  const lanes low_next = __builtin_shufflevector(a[2], a[3], 0, 4, 1, 5);
+  const lanes high_next = __builtin_shufflevector(a[2], a[3], 2, 6, 3, 7);
+  column[0] = __builtin_shufflevector(low, low_next, 0, 1, 4, 5);
+  column[1] = __builtin_shufflevector(low, low_next, 2, 3, 6, 7);
+  column[2] = __builtin_shufflevector(high, high_next, 0, 1, 4, 5);
+  column[3] = __builtin_shufflevector(high, high_next, 2, 3, 6, 7);
 }
 
 #endif

@@ -10,7 +10,8 @@
 
 #include "flash.h"
 
-/* With so few queries, keys and values are used where they lie, and once. */
+/* PANEL: keys that are packed together. With at most SINGLE_PASS_ROWS queries, keys and values of a cache are used
+ * where they lie, and once. */
 enum { PANEL = 2 * LANES, SINGLE_PASS_ROWS = 4 };
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ static inline float read_number(const flash_matrix *from, int64_t row, int64_t c
   return value;
 }
 
-/* Room for the rows of a tile, one of the numbers that multiply_* is made for. */
+/* Room for the rows of a tile, one of the numbers for which tile.h has code. */
 INLINE int64_t tile_room(int64_t rows) {
   if (rows >= TILE_ROWS) return TILE_ROWS;
   return rows <= 1 ? 1 : rows <= 2 ? 2 : rows <= 4 ? 4 : rows <= 8 && TILE_ROWS > 8 ? 8 : TILE_ROWS;
@@ -55,7 +56,7 @@ static void pack_queries(const flash_matrix *query, int64_t rows, int64_t width,
   }
 }
 
-/* Columns from `column` on, one number after the other, of fewer than a panel's keys. */
+/* Columns from `column` on, one number after the other. */
 static void pack_some(const flash_matrix *key, int64_t keys, int64_t column, int64_t width, float *into) {
   for (int64_t i = 0; i < keys; i++)
     for (int64_t c = column; c < width; c++) into[c * PANEL + i] = read_number(key, i, c);

@@ -13,7 +13,7 @@
 #define KEY_PACK32_BF16 UINT64_C(0x6f727033322bf162)
 #define KEY_PACK32_I8 UINT64_C(0x6f72703332018003)
 
-/* A product of two unsigned bytes and 7 bits, this many times, stays within the sums' 32 bits. */
+/* So many products of -128 and 127 stay within 32 bits; the sums on the way may wrap. */
 enum { INT8_DEPTH_MAX = 1 << 17 };
 
 /* Chunks: few enough that beginning one costs nothing beside it, many enough that a busy core is waited for only

@@ -88,13 +88,13 @@ typedef struct matmul_plan {
 /* Words of activations in a row of `depth`; groups in `depth`. */
 static inline int64_t matmul_groups(const matmul_math *math, int64_t depth) {
   const int64_t elements = math->packed == ORD_F32 ? 1 : math->packed == ORD_BF16 ? 2 : 4;
-  return (depth + elements - 1) / elements;
+  return depth / elements + (depth % elements > 0);
 }
 static inline int64_t matmul_words(const matmul_math *math, int64_t depth) {
   const bool is_wide = math->x == MATMUL_X_I16 || (math->packed == ORD_BF16 && math->x != MATMUL_X_BF16);
   return matmul_groups(math, depth) * (is_wide ? 2 : 1);
 }
-static inline int64_t matmul_blocks(int64_t columns) { return (columns + MATMUL_BLOCK - 1) / MATMUL_BLOCK; }
+static inline int64_t matmul_blocks(int64_t columns) { return columns / MATMUL_BLOCK + (columns % MATMUL_BLOCK > 0); }
 
 /* Tile `tile` of `rows` rows: whole tiles of the most rows, and the last two share what is left. */
 int64_t matmul_tiles(const matmul_level *level, int64_t rows);

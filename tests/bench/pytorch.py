@@ -145,8 +145,10 @@ def main():
     limits = {"read": None, "peak": None}
     if args.probe:
         with open(args.probe, encoding="utf-8") as file:
-            probe = json.load(file)["probe"]
-        limits["peak"] = probe[args.compute]["gop_per_s"] * 1e9
+            report = json.load(file)
+        probe = report["probe"]
+        is_same = report["compute"] == args.compute  # then there are many samples of the peak
+        limits["peak"] = (probe["peak_gop_per_s"] if is_same else probe[args.compute]["gop_per_s"]) * 1e9
         limits["read"] = probe.get("read_gb_per_s", 0) * 1e9 or None
     dtype = torch.float32 if args.compute == "f32" else torch.bfloat16
     with torch.inference_mode():
