@@ -6,21 +6,6 @@
 
 #include "cli/bench.h"
 
-/* JSON has no control characters in texts, and names may come from a file. */
-static void print_text(const char *text, size_t length) {
-  putchar('"');
-  for (size_t i = 0; i < length && text[i]; i++) {
-    const unsigned char byte = (unsigned char)text[i];
-    if (byte == '"' || byte == '\\')
-      printf("\\%c", byte);
-    else if (byte < 0x20)
-      printf("\\u%04x", byte);
-    else
-      putchar(byte);
-  }
-  putchar('"');
-}
-
 static void print_number(const char *name, double value) {
   if (isfinite(value))
     printf(", \"%s\": %.6g", name, value);
@@ -43,23 +28,23 @@ static double per_s(double ns, double count) { return ns > 0 ? count * 1e9 / ns 
 static void print_head(const bench *b) {
   const bench_spread read = bench_get(b, BENCH_READ_SPEED), peak = bench_get(b, BENCH_PEAK_SPEED);
   printf("{\"model\": ");
-  print_text(ord_model_name(b->stage.model), SIZE_MAX);
+  cli_write_json(stdout, ord_model_name(b->stage.model), SIZE_MAX);
   printf(",\n \"threads\": %u, \"compute\": \"%s\", \"kv_cache\": \"%s\", \"rounds\": %u",
          ord_context_threads(b->stage.context), bench_type_name(b->compute), bench_type_name(b->kv_cache),
          peak.count / 2);
   print_number("noise", fmax(bench_noise(&read), bench_noise(&peak)));
   printf(", \"noisy\": %s,\n \"probe\": {\"peak_code\": ", bench_is_noisy(b) ? "true" : "false");
-  print_text(b->peak[bench_peak_index(b->compute)].how, SIZE_MAX);
+  cli_write_json(stdout, b->peak[bench_peak_index(b->compute)].how, SIZE_MAX);
   if (read.count > 0) {
     print_spread("read_gb_per_s", read, 1e-9);
     printf(", \"read_pattern\": ");
-    print_text(b->read.how, SIZE_MAX);
+    cli_write_json(stdout, b->read.how, SIZE_MAX);
   }
   print_spread("peak_gop_per_s", peak, 1e-9);
   static const char *const name[3] = {"f32", "bf16", "int8"};
   for (int i = 0; i < 3; i++) {
     printf(",\n  \"%s\": {\"code\": ", name[i]);
-    print_text(b->peak[i].how, SIZE_MAX);
+    cli_write_json(stdout, b->peak[i].how, SIZE_MAX);
     print_number("gop_per_s", b->peak[i].per_s / 1e9);
     printf("}");
   }
@@ -104,7 +89,7 @@ static void print_replay(const bench *b) {
   printf(" \"against\": {\"kernels\": [");
   for (uint32_t i = 0; i < b->request->against.count; i++) {
     if (i > 0) printf(", ");
-    print_text(b->request->against.item[i], SIZE_MAX);
+    cli_write_json(stdout, b->request->against.item[i], SIZE_MAX);
   }
   printf("]");
   if (b->decodes) print_spread("decode_time_ratio", bench_get(b, BENCH_AGAINST_STEP), 1);
@@ -138,12 +123,12 @@ static void print_parts(const char *name, const bench_part *list, uint32_t count
   for (uint32_t i = 0; i < count; i++) {
     const bench_part *part = &list[i];
     printf("%s\n   {\"name\": ", i ? "," : "");
-    print_text(part->name, part->name_length);
+    cli_write_json(stdout, part->name, part->name_length);
     if (part->op) {
       printf(", \"op\": ");
-      print_text(part->op, SIZE_MAX);
+      cli_write_json(stdout, part->op, SIZE_MAX);
       printf(", \"kernel\": ");
-      print_text(part->kernel, SIZE_MAX);
+      cli_write_json(stdout, part->kernel, SIZE_MAX);
     }
     print_number("us", part->ns / 1e3);
     print_number("busy_us", part->busy_ns / 1e3);

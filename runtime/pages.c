@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define MAPPED_BYTES ((size_t)1 << 20)     /* from here on: from the system */
-#define LARGE_PAGE_BYTES ((size_t)2 << 20) /* where a machine has others, large pages only begin later */
-#define PAGE_BYTES ((size_t)1 << 16)       /* a multiple of any machine's small page */
+#define MAPPED_BYTES ((size_t)1 << 20) /* from here on: from the system */
+#define PAGE_BYTES ((size_t)1 << 16)   /* a multiple of any machine's small page */
 
 typedef struct {
   void *base;
@@ -35,12 +34,12 @@ static void *take_from_heap(size_t bytes) {
 static void *take_from_system(size_t bytes, bool filled) {
   bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   unsigned char *from =
-      mmap(NULL, PAGE_BYTES + bytes + LARGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(NULL, PAGE_BYTES + bytes + ORD_LARGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (from == MAP_FAILED) return NULL;
-  const size_t before = gap(from + PAGE_BYTES, LARGE_PAGE_BYTES);
+  const size_t before = gap(from + PAGE_BYTES, ORD_LARGE_PAGE_BYTES);
   unsigned char *base = from + before, *memory = base + PAGE_BYTES;
   if (before) munmap(from, before);
-  munmap(memory + bytes, LARGE_PAGE_BYTES - before);
+  munmap(memory + bytes, ORD_LARGE_PAGE_BYTES - before);
   if (filled) madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: a system without large pages gives small ones */
   pages_head *head = (pages_head *)(memory - sizeof *head);
   *head = (pages_head){.base = base, .mapped_bytes = PAGE_BYTES + bytes};
@@ -59,4 +58,11 @@ void ord_pages_release(void *memory) {
     munmap(head->base, head->mapped_bytes);
   else
     free(head->base);
+}
+
+void ord_pages_give_back(void *memory, size_t bytes) {
+  const size_t before = gap(memory, ORD_LARGE_PAGE_BYTES);
+  if (bytes < before + ORD_LARGE_PAGE_BYTES) return;
+  madvise((unsigned char *)memory + before, (bytes - before) / ORD_LARGE_PAGE_BYTES * ORD_LARGE_PAGE_BYTES,
+          MADV_DONTNEED);
 }

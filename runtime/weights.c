@@ -11,6 +11,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/pages.h"
+#include "runtime/slabs.h"
 #include "runtime/weight_pack.h"
 
 enum { PACK_SLICE_MAX = 64 };
@@ -43,6 +44,7 @@ struct ord_weight_store {
   pthread_mutex_t lock;
   weight_block **block;
   uint32_t count, capacity;
+  ord_slabs slabs; /* the memory of the blocks */
   ord_weight_usage usage;
   /* What is only packed is read into one buffer that serves all weights in
    * turn: its pages are taken once and it stays in the caches. NULL until it is
@@ -53,15 +55,15 @@ struct ord_weight_store {
 
 /* ---- blocks ---- */
 
-static void block_destroy(weight_block *block) {
+static void block_destroy(ord_slabs *slabs, weight_block *block) {
   if (!block) return;
-  ord_pages_release(block->memory);
+  ord_slabs_release(slabs, block->memory);
   free(block->weight);
   free(block);
 }
 
 /* Zeroed, so that padding of a packed layout is the same whoever packs it. */
-static weight_block *block_create(const block_identity *identity, size_t bytes) {
+static weight_block *block_create(ord_slabs *slabs, const block_identity *identity, size_t bytes) {
   weight_block *block = calloc(1, sizeof *block);
   if (!block) return NULL;
   *block = (weight_block){.kind = identity->kind,
@@ -69,9 +71,9 @@ static weight_block *block_create(const block_identity *identity, size_t bytes) 
                           .weight_count = identity->segment_count,
                           .bytes = bytes,
                           .weight = calloc(identity->segment_count, sizeof *block->weight),
-                          .memory = ord_pages_take(bytes, true)};
+                          .memory = ord_slabs_take(slabs, bytes)};
   if (!block->weight || !block->memory) {
-    block_destroy(block);
+    block_destroy(slabs, block);
     return NULL;
   }
   for (uint32_t i = 0; i < identity->segment_count; i++) block->weight[i] = identity->segment[i].weight_id;
@@ -119,7 +121,7 @@ static void remove_block(ord_weight_store *store, uint32_t index) {
     ord_weight_reader_forget(&store->reader, (uint32_t)block->weight[i]);
   *usage_of(store, block) -= block->bytes;
   store->block[index] = store->block[--store->count];
-  block_destroy(block);
+  block_destroy(&store->slabs, block);
 }
 
 /* ---- reading ---- */
@@ -173,17 +175,17 @@ static weight_block *get_stored(ord_weight_store *store, ord_pool *pool, const b
   if (block) return block;
   size_t bytes;
   if (!measure(store, identity, &bytes, err)) return NULL;
-  block = block_create(identity, bytes);
+  block = block_create(&store->slabs, identity, bytes);
   if (!block) {
     ord_fail(err, ORD_NO_MEMORY, "out of memory while loading weights; wanted %zu bytes", bytes);
     return NULL;
   }
   if (!read_block(store, pool, block, err)) {
-    block_destroy(block);
+    block_destroy(&store->slabs, block);
     return NULL;
   }
   if (!add_block(store, block)) {
-    block_destroy(block);
+    block_destroy(&store->slabs, block);
     ord_fail_memory(err, "loading weights");
     return NULL;
   }
@@ -310,18 +312,18 @@ static weight_block *get_packed(ord_weight_store *store, ord_pool *pool, const b
   weight_block *block = find_block(store, identity);
   if (block) return block;
   const size_t bytes = identity->packed_bytes;
-  block = block_create(identity, bytes);
+  block = block_create(&store->slabs, identity, bytes);
   if (!block) {
     ord_fail(err, ORD_NO_MEMORY, "%s: out of memory while packing weights; wanted %zu bytes", label_of(work->node),
              bytes);
     return NULL;
   }
   if (!pack_block(store, pool, work, block, err)) {
-    block_destroy(block);
+    block_destroy(&store->slabs, block);
     return NULL;
   }
   if (!add_block(store, block)) {
-    block_destroy(block);
+    block_destroy(&store->slabs, block);
     ord_fail_memory(err, "packing weights");
     return NULL;
   }
@@ -344,7 +346,7 @@ bool ord_weight_store_create(ord_weight_source source, ord_weight_store **out, o
 
 void ord_weight_store_destroy(ord_weight_store *store) {
   if (!store) return;
-  for (uint32_t i = 0; i < store->count; i++) block_destroy(store->block[i]);
+  for (uint32_t i = 0; i < store->count; i++) block_destroy(&store->slabs, store->block[i]);
   free(store->block);
   release_buffer(store);
   ord_weight_reader_finish(&store->reader);

@@ -83,7 +83,7 @@ static void test_serves(void **unused) {
       {"q[2,4,30,16] k[2,2,30,16] v[2,2,30,16]", "causal=true cache=600 past=500,3 soft_cap=2 window_before=40"},
       {"q[2,4,1,16] k[2,2,1,16] v[2,2,1,16] mask:bool[2,1,1,300]=1,1,0", "causal=true cache=300 past=280,1"},
       {"q[2,4,5,16] k[2,2,5,16] v[2,2,5,16] mask[2,4,5,300]=0,-inf,1,-2,0.5", "causal=true cache=300 past=280,1"},
-      {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=9223372036854775806 window_before=9223372036854775807"},
+      {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=2000000000000000000 window_before=9223372036854775807"},
       {"q[3,2,40,8] k[3,2,290,8] v[3,2,290,8] lengths:i32[3]=0,270,290", "causal=true align=last"},
       {"q^[2,4,30,16] k^[2,2,270,16] v^[2,2,270,16] out^", "causal=true"},
       {"q+[2,4,1,16] k+[2,2,270,16] v+[2,2,270,16] out+", "causal=true scale=-0.3"},

@@ -53,7 +53,8 @@ static const ord_kernel *find_kernel(const ord_plugin *plugin, const char *op, c
 
 /* ---- the list ---- */
 
-/* Every op that cpu_plain serves has a kernel of each level, and the better one goes first. */
+/* Every op that cpu_plain serves has a kernel of each level, and the better one goes first. All are asked through one
+ * function, which runs on any CPU: what instructions it has, check_any_cpu.sh looks at. */
 static void test_list(void **unused) {
   (void)unused;
   ord_registry *plain_registry, *registry;
@@ -64,6 +65,7 @@ static void test_list(void **unused) {
       const ord_kernel *kernel = find_kernel(x86, plain->kernel[i]->op, &levels[l]);
       assert_string_equal(kernel->op, plain->kernel[i]->op);
       assert_true(kernel->priority > priority);
+      assert_true(kernel->query == x86->kernel[0]->query);
       priority = kernel->priority;
     }
   }

@@ -46,11 +46,10 @@ static double attr_number(const ord_node *node, const char *name, double otherwi
   return attr ? attr->value.f : otherwise;
 }
 
-/* A limit so far away that it is none, but leaves sums of positions without overflow. */
-static int64_t bounded(int64_t position) {
-  const int64_t far = INT64_C(1) << 48;
-  return position < far ? position : far;
-}
+/* So far away that it is no limit, but leaves sums of positions without overflow. */
+static const int64_t farthest = INT64_C(1) << 61;
+
+static int64_t bounded(int64_t position, int64_t limit) { return position < limit ? position : limit; }
 
 /* Where products need nothing but a scale, the exponent takes it. */
 static void choose_exponent(flash_state *made, double scale, double soft_cap) {
@@ -94,10 +93,10 @@ static ord_status flash_prepare(const ord_kernel *kernel, const ord_node *node, 
       .out = find_operand(node, ord_node_output(node, 0)),
       .is_causal = attr_int(node, "causal", 0) != 0,
       .align = attr_int(node, "align", ORD_LAST),
-      .window_before = bounded(attr_int(node, "window_before", -1)),
-      .window_after = bounded(attr_int(node, "window_after", -1)),
+      .window_before = bounded(attr_int(node, "window_before", -1), 2 * farthest),
+      .window_after = bounded(attr_int(node, "window_after", -1), 2 * farthest),
   };
-  if (made->align != ORD_LAST) made->align = bounded(made->align);
+  if (made->align != ORD_LAST) made->align = bounded(made->align, farthest);
   choose_exponent(made, attr_number(node, "scale", 1), attr_number(node, "soft_cap", 0));
   ord_answer again = {.struct_size = sizeof again};
   if (!flash_lay_out(node, &made->layout, &again)) {

@@ -15,7 +15,7 @@ static ord_status cache_append_query(const ord_kernel *kernel, const ord_node *n
                                      {NULL, 0, 0}};
   (void)kernel;
   const int64_t count = plain_count(&node->operand[ord_node_find(node, "k")]);
-  return plain_check(PLAIN_HERE, node, rules, plain_chunks(PLAIN_HERE, count), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, count), answer);
 }
 
 /* Keys or values and where they go. */
@@ -80,4 +80,4 @@ static ord_status cache_append_launch(void *state, const ord_exec *exec, ord_plu
   return ORD_OK;
 }
 
-PLAIN_KERNEL(cache_append, .query = cache_append_query, .prepare = cache_append_prepare, .launch = cache_append_launch);
+PLAIN_KERNEL(cache_append, cache_append_query, .prepare = cache_append_prepare, .launch = cache_append_launch);

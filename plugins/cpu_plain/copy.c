@@ -176,7 +176,7 @@ static ord_status copy_query(const ord_kernel *kernel, const ord_node *node, ord
       return plain_refuse(answer, "%s is %s, %s is %s; wanted the same type", in->name, plain_type_name(in->dtype),
                           other->name, plain_type_name(other->dtype));
   }
-  return plain_check(PLAIN_HERE, node, rules, plain_chunks(PLAIN_HERE, count), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, count), answer);
 }
 
 static ord_status copy_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -206,5 +206,5 @@ static ord_status copy_launch(void *state, const ord_exec *exec, ord_plugin_erro
   return ORD_OK;
 }
 
-#define COPY(which, function) PLAIN_KERNEL(which, .query = copy_query, .prepare = copy_prepare, .launch = copy_launch);
+#define COPY(which, function) PLAIN_KERNEL(which, copy_query, .prepare = copy_prepare, .launch = copy_launch);
 #include "kernels.def"

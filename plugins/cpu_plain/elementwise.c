@@ -25,7 +25,7 @@ static ord_status pointwise_query(const ord_kernel *kernel, const ord_node *node
   (void)kernel;
   const int64_t work_per_number = 8;
   if (plain_is_laid_out_alike(node, 0)) answer->alias_mask = 1u << 0;
-  return plain_check(PLAIN_HERE, node, rules,
+  return plain_check(node, rules,
                      plain_chunks(PLAIN_HERE, plain_multiply(plain_count(&node->operand[0]), work_per_number)), answer);
 }
 
@@ -104,8 +104,8 @@ static ord_status binary_query(const ord_kernel *kernel, const ord_node *node, o
   (void)kernel;
   for (uint32_t i = 0; i < 2; i++)
     if (plain_is_laid_out_alike(node, i)) answer->alias_mask |= 1u << i;
-  return plain_check(PLAIN_HERE, node, rules,
-                     plain_chunks(PLAIN_HERE, plain_count(&node->operand[ord_node_output(node, 0)])), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, plain_count(&node->operand[ord_node_output(node, 0)])),
+                     answer);
 }
 
 static ord_status binary_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -179,7 +179,6 @@ static ord_status binary_launch(void *state, const ord_exec *exec, ord_plugin_er
 /* ---- the tables ---- */
 
 #define POINTWISE(which, function)                                                                                     \
-  PLAIN_KERNEL(which, .query = pointwise_query, .prepare = pointwise_prepare, .launch = pointwise_launch);
-#define BINARY(which, function)                                                                                        \
-  PLAIN_KERNEL(which, .query = binary_query, .prepare = binary_prepare, .launch = binary_launch);
+  PLAIN_KERNEL(which, pointwise_query, .prepare = pointwise_prepare, .launch = pointwise_launch);
+#define BINARY(which, function) PLAIN_KERNEL(which, binary_query, .prepare = binary_prepare, .launch = binary_launch);
 #include "kernels.def"

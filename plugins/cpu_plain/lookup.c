@@ -23,7 +23,7 @@ static ord_status lookup_query(const ord_node *node, uint32_t in, const char *id
   const ord_operand *out = &node->operand[ord_node_output(node, 0)];
   const uint64_t row_bytes = (uint64_t)plain_multiply(out->dim[out->rank - 1], sizeof(float));
   answer->worker_bytes = in == ORD_NONE ? row_bytes : 2 * row_bytes;
-  return plain_check(PLAIN_HERE, node, rules, plain_chunks(PLAIN_HERE, plain_count(out)), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, plain_count(out)), answer);
 }
 
 static ord_status embedding_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
@@ -96,6 +96,6 @@ static ord_status lookup_launch(void *state, const ord_exec *exec, ord_plugin_er
   return ORD_OK;
 }
 
-PLAIN_KERNEL(embedding, .query = embedding_query, .prepare = lookup_prepare, .launch = lookup_launch);
+PLAIN_KERNEL(embedding, embedding_query, .prepare = lookup_prepare, .launch = lookup_launch);
 
-PLAIN_KERNEL(position, .query = position_query, .prepare = lookup_prepare, .launch = lookup_launch);
+PLAIN_KERNEL(position, position_query, .prepare = lookup_prepare, .launch = lookup_launch);

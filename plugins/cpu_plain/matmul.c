@@ -59,7 +59,7 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
   const matmul_grid grid = cut(node);
   const int64_t units = plain_multiply(plain_multiply(grid.batches, grid.blocks), grid.groups);
   const ord_status status =
-      plain_check(PLAIN_HERE, node, rules, units < UNITS_PER_CHUNK_LIMIT ? units : UNITS_PER_CHUNK_LIMIT, answer);
+      plain_check(node, rules, units < UNITS_PER_CHUNK_LIMIT ? units : UNITS_PER_CHUNK_LIMIT, answer);
   if (status != ORD_OK) return status;
   const ord_operand *in = &node->operand[ord_node_find(node, "in")];
   const int64_t panel_bytes = plain_multiply(in->dim[in->rank - 1], PANEL_WIDTH * sizeof(float));
@@ -221,4 +221,4 @@ static ord_status matmul_launch(void *state, const ord_exec *exec, ord_plugin_er
   return ORD_OK;
 }
 
-PLAIN_KERNEL(matmul, .query = matmul_query, .pack = matmul_pack, .prepare = matmul_prepare, .launch = matmul_launch);
+PLAIN_KERNEL(matmul, matmul_query, .pack = matmul_pack, .prepare = matmul_prepare, .launch = matmul_launch);

@@ -91,12 +91,17 @@ void plain_want_dense(const ord_node *node, uint32_t which, ord_answer *answer) 
   answer->pack[which] = (ord_pack){KEY_DENSE_F32, (uint64_t)plain_multiply(plain_count(operand), sizeof(float)), 0};
 }
 
-ord_status plain_check(plain_level level, const ord_node *node, const plain_rule *rule, int64_t chunk_count,
-                       ord_answer *answer) {
+ord_status plain_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
+  const plain_kernel *asked = (const plain_kernel *)kernel;
   if (node->device->kind != ORD_DEVICE_CPU)
     return plain_refuse(answer, "the device is no CPU (kind %u); this plugin computes on a CPU", node->device->kind);
-  if (levels[level].features & ~node->device->features)
-    return plain_refuse(answer, "the CPU has no %s; this kernel is compiled for it", levels[level].instructions);
+  if (levels[asked->level].features & ~node->device->features)
+    return plain_refuse(answer, "the CPU has no %s; this kernel is compiled for it", levels[asked->level].instructions);
+  snprintf(answer->variant, sizeof answer->variant, "%s", levels[asked->level].name);
+  return asked->query(kernel, node, answer);
+}
+
+ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chunk_count, ord_answer *answer) {
   if (node->op_version != OP_VERSION)
     return plain_refuse(answer, "%s is of version %u; wanted %d", node->op, node->op_version, OP_VERSION);
   for (uint32_t i = 0; i < node->operand_count; i++) {
@@ -111,7 +116,6 @@ ord_status plain_check(plain_level level, const ord_node *node, const plain_rule
   answer->phase_count = 1;
   answer->chunk_limit[0] = (uint32_t)(chunk_count < 1 ? 1 : chunk_count);
   answer->epilogue_served = 0;
-  snprintf(answer->variant, sizeof answer->variant, "%s", levels[level].name);
   return ORD_OK;
 }
 

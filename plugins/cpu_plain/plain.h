@@ -41,10 +41,13 @@ bool plain_is_laid_out_alike(const ord_node *node, uint32_t which);
 /* Fills `reason` and returns ORD_NO. */
 ord_status plain_refuse(ord_answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Checks device, op version and operands and asks for the packs that the rules want. On ORD_OK the answer stands for
- * one phase of `chunk_count` chunks without epilogue, re-entrant. */
-ord_status plain_check(plain_level level, const ord_node *node, const plain_rule *rule, int64_t chunk_count,
-                       ord_answer *answer);
+/* The query of all kernels: checks the device and what it has of the level, then asks the kernel's own query, for which
+ * answer->variant is the name of the level. */
+ord_status plain_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer);
+
+/* Checks op version and operands and asks for the packs that the rules want. On ORD_OK the answer stands for one phase
+ * of `chunk_count` chunks without epilogue, re-entrant. */
+ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chunk_count, ord_answer *answer);
 
 /* A number of chunks for `work` elementary operations: so many that each is worth its dispatch, 64 at most. */
 int64_t plain_chunks(plain_level level, int64_t work);
@@ -117,15 +120,13 @@ void plain_walk(const plain_view *view, uint32_t count, plain_range range, plain
 
 /* ---- packed weights (pack.c) ---- */
 
-#define plain_pack PLAIN_NAME(plain_pack)
-
 /* pack for kernels whose weights are only ever packed to dense f32 (PLAIN_PACKED). */
 ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                       const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed);
 
 /* ---- the kernels ---- */
 
-#define KERNEL(op) extern const ord_kernel PLAIN_NAME(op);
+#define KERNEL(op) extern const plain_kernel PLAIN_NAME(op);
 #include "kernels.def"
 
 #endif

@@ -9,7 +9,7 @@ const ord_manifest ord_plugin_manifest = {
 };
 
 static const ord_kernel *const kernels[] = {
-#define KERNEL(op) &op##_plain,
+#define KERNEL(op) &op##_plain.base,
 #include "kernels.def"
 };
 

@@ -15,7 +15,7 @@ static ord_status pool_query(const ord_kernel *kernel, const ord_node *node, ord
   static const plain_rule rules[] = {
       {"in", PLAIN_F32, 0}, {"lengths", PLAIN_I32, 0}, {"out", PLAIN_F32, 0}, {NULL, 0, 0}};
   (void)kernel;
-  return plain_check(PLAIN_HERE, node, rules, plain_chunks(PLAIN_HERE, plain_count(&node->operand[0])), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, plain_count(&node->operand[0])), answer);
 }
 
 static ord_status pool_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -74,4 +74,4 @@ static ord_status pool_launch(void *state, const ord_exec *exec, ord_plugin_erro
   return ORD_OK;
 }
 
-PLAIN_KERNEL(pool, .query = pool_query, .prepare = pool_prepare, .launch = pool_launch);
+PLAIN_KERNEL(pool, pool_query, .prepare = pool_prepare, .launch = pool_launch);

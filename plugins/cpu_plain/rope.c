@@ -37,8 +37,7 @@ static ord_status rope_query(const ord_kernel *kernel, const ord_node *node, ord
   if (plain_is_laid_out_alike(node, 0)) answer->alias_mask = 1u << 0;
   /* A row of width numbers, and at most half as many angles, cosines, sines and factors each. */
   answer->worker_bytes = (uint64_t)plain_multiply(in->dim[3], 3 * sizeof(float) + sizeof(double));
-  return plain_check(PLAIN_HERE, node, rules,
-                     plain_chunks(PLAIN_HERE, plain_multiply(plain_count(in), work_per_number)), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, plain_multiply(plain_count(in), work_per_number)), answer);
 }
 
 static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -148,4 +147,4 @@ static ord_status rope_launch(void *state, const ord_exec *exec, ord_plugin_erro
   return ORD_OK;
 }
 
-PLAIN_KERNEL(rope, .query = rope_query, .prepare = rope_prepare, .launch = rope_launch);
+PLAIN_KERNEL(rope, rope_query, .prepare = rope_prepare, .launch = rope_launch);

@@ -77,8 +77,7 @@ static ord_status row_query(const ord_kernel *kernel, const ord_node *node, ord_
   const int64_t work_per_number = 4;
   if (plain_is_laid_out_alike(node, 0)) answer->alias_mask = 1u << 0;
   answer->worker_bytes = (uint64_t)plain_multiply(in->dim[plain_axis(node, in->rank)], sizeof(float));
-  return plain_check(PLAIN_HERE, node, rules,
-                     plain_chunks(PLAIN_HERE, plain_multiply(plain_count(in), work_per_number)), answer);
+  return plain_check(node, rules, plain_chunks(PLAIN_HERE, plain_multiply(plain_count(in), work_per_number)), answer);
 }
 
 static void find_dense_rows(row_state *state) {
@@ -159,5 +158,5 @@ static ord_status row_launch(void *state, const ord_exec *exec, ord_plugin_error
 }
 
 #define ROW(which, function)                                                                                           \
-  PLAIN_KERNEL(which, .query = row_query, .pack = plain_pack, .prepare = row_prepare, .launch = row_launch);
+  PLAIN_KERNEL(which, row_query, .pack = plain_pack, .prepare = row_prepare, .launch = row_launch);
 #include "kernels.def"

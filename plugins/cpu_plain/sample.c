@@ -4,6 +4,11 @@
  * which spells the rule out step by step: candidates, order, top-k, double weights, top-p, one Philox number. Where
  * the reference sorts, this keeps heaps of the few tokens that may matter, and passes over blocks of the vocabulary
  * whose largest logit is too small.
+ *
+ * The order of its sums is part of the rule: weights are added one by one, in double, over ascending ids and, for
+ * top-p, over candidates in order. Lanes or threads would round otherwise and now and then choose another token. So
+ * where no top-k cuts the vocabulary first, the time goes into a weight and two dependent additions for each token;
+ * top-p alone adds the heaps of those that hold its share.
  */
 #include <float.h>
 #include <math.h>
@@ -249,7 +254,7 @@ static ord_status sample_query(const ord_kernel *kernel, const ord_node *node, o
   if (in->dim[1] > INT32_MAX)
     return plain_refuse(answer, "in has %lld columns; wanted at most 2^31 - 1", (long long)in->dim[1]);
   answer->worker_bytes = (uint64_t)plain_multiply(in->dim[1], sizeof(double) + 2 * sizeof(int32_t));
-  return plain_check(PLAIN_HERE, node, rules, in->dim[0], answer);
+  return plain_check(node, rules, in->dim[0], answer);
 }
 
 static ord_status sample_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
@@ -300,4 +305,4 @@ static ord_status sample_launch(void *state, const ord_exec *exec, ord_plugin_er
   return ORD_OK;
 }
 
-PLAIN_KERNEL(sample, .query = sample_query, .prepare = sample_prepare, .launch = sample_launch);
+PLAIN_KERNEL(sample, sample_query, .prepare = sample_prepare, .launch = sample_launch);

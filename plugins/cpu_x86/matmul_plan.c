@@ -3,7 +3,6 @@
  * How a matmul is computed: with which products, in which phases and chunks, with how much memory. All of it follows
  * from the node alone. Runs on any CPU.
  */
-#define ORDITO_LEVEL baseline /* whose functions are called before the CPU was asked what it has */
 #include <stdio.h>
 
 #include "packed_matmul.h"
@@ -191,7 +190,7 @@ ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, ord_answ
                                      {"out", PLAIN_F32, PLAIN_UNIT},
                                      {NULL, 0, 0}};
   const matmul_level *level = ((const matmul_kernel *)kernel)->level;
-  const ord_status status = plain_check(level->level, node, rules, 1, answer);
+  const ord_status status = plain_check(node, rules, 1, answer);
   if (status != ORD_OK) return status;
   const uint32_t weight = ord_node_find(node, "weight"), in = ord_node_find(node, "in");
   if (weight == ORD_NONE && node->operand[in].rank < 2)

@@ -25,8 +25,9 @@ enum {
   MATMUL_TILE_ROWS_MAX = 12
 };
 
-/* sum[r][c] = x row r by panel column c over all groups; 32 words a row, f32 or (of int8) i32. x is one tile. */
-typedef void (*matmul_tile_fn)(const char *panel, const uint32_t *x, int64_t groups, uint32_t *sum);
+/* sum[r][c] = x row r by panel column c over all groups; 32 words a row, f32 or (of int8) i32. x is one tile. Meanwhile
+ * the panel at `next` is fetched into the second cache. */
+typedef void (*matmul_tile_fn)(const char *panel, const char *next, const uint32_t *x, int64_t groups, uint32_t *sum);
 
 /* To bf16, to nearest even; subnormal numbers may become zero. */
 typedef void (*matmul_round_fn)(const float *from, int64_t count, uint16_t *into);
@@ -112,7 +113,7 @@ matmul_plan matmul_plan_make(const matmul_level *level, const ord_node *node, ui
 /* ---- the kernel ---- */
 
 typedef struct matmul_kernel {
-  ord_kernel base;
+  plain_kernel base;
   const matmul_level *level;
 } matmul_kernel;
 

@@ -20,12 +20,12 @@ const ord_manifest ord_plugin_manifest = {
 
 /* One line of kernels.def is a kernel of each level. */
 #define MATMUL(op) extern const matmul_kernel op##_packed_baseline, op##_packed_avx2, op##_packed_avx512;
-#define KERNEL(op) extern const ord_kernel op##_baseline, op##_avx2, op##_avx512;
+#define KERNEL(op) extern const plain_kernel op##_baseline, op##_avx2, op##_avx512;
 #include "kernels.def"
 
 static const ord_kernel *const kernels[] = {
-#define MATMUL(op) &op##_packed_avx512.base, &op##_packed_avx2.base, &op##_packed_baseline.base,
-#define KERNEL(op) &op##_avx512, &op##_avx2, &op##_baseline,
+#define MATMUL(op) &op##_packed_avx512.base.base, &op##_packed_avx2.base.base, &op##_packed_baseline.base.base,
+#define KERNEL(op) &op##_avx512.base, &op##_avx2.base, &op##_baseline.base,
 #include "kernels.def"
 };
 
