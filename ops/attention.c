@@ -58,6 +58,13 @@ static attention attention_open(const ord_node *node, const ord_exec *exec) {
 
 static int64_t clamp(int64_t value, int64_t high) { return value < 0 ? 0 : value > high ? high : value; }
 
+/* A sum of positions; so far away that no key lies there where it does not fit. */
+static int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
 /* What limits the view of query `i` of row `n`, but for the mask. */
 static span attention_span(const attention *a, int64_t n, int64_t i) {
   const bool has_cache = a->past.data != NULL;
@@ -65,11 +72,11 @@ static span attention_span(const attention *a, int64_t n, int64_t i) {
   const int64_t length = a->lengths.data ? (int64_t)ord_reference_read(&a->lengths, &n) : a->appended;
   const int64_t valid = clamp(past + clamp(length, a->appended), a->key.dim[2]);
   const int64_t start = has_cache ? past : a->align == ORD_LAST ? valid - a->q.dim[2] : a->align;
-  const int64_t at = i + start;
+  const int64_t at = plus(i, start), first = plus(i, plus(start, -a->window_before)), last = plus(at, a->window_after);
   span seen = {0, valid - 1};
-  if (a->window_before >= 0 && at - a->window_before > seen.first) seen.first = at - a->window_before;
+  if (a->window_before >= 0 && first > seen.first) seen.first = first;
   if (a->is_causal && at < seen.last) seen.last = at;
-  if (a->window_after >= 0 && at + a->window_after < seen.last) seen.last = at + a->window_after;
+  if (a->window_after >= 0 && last < seen.last) seen.last = last;
   return seen;
 }
 
@@ -320,6 +327,12 @@ static const ord_case attention_cases[] = {
     {"q[2,4,33,16] k[2,2,65,16] v[2,2,65,16]", "causal=true"},
     {"q[1,1,4,8] k[1,1,530,8] v[1,1,530,8]", "causal=true soft_cap=3 window_before=300"},
     {"q[1,1,5,8] k[1,1,300,8] v[1,1,300,8] mask[5,300]=-inf,0,-2", "causal=false"},
+    /* positions and windows at the ends of the numbers */
+    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=true align=9223372036854775807"},
+    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=true align=9223372036854775806 window_before=9223372036854775803"},
+    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=9223372036854775807 window_before=9223372036854775807"},
+    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=3 window_after=9223372036854775807"},
+    {"q[1,1,9,8] k[1,1,3,8] v[1,1,3,8]", "causal=true align=last window_before=9223372036854775807"},
     /* score */
     {"q[1,2,5,8] k[1,2,7,8] v[1,2,7,8]", "causal=false scale=0.02"},
     {"q[1,2,5,8] k[1,2,7,8] v[1,2,7,8]", "causal=true scale=30"},

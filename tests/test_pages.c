@@ -67,11 +67,30 @@ static void test_what_is_not_touched_costs_nothing(void **state) {
   }
 }
 
+static void test_what_is_given_back_costs_nothing(void **state) {
+  (void)state;
+  const size_t large = ORD_LARGE_PAGE_BYTES, bytes = 32 * large;
+  unsigned char *memory = ord_pages_take(bytes, true);
+  assert_non_null(memory);
+  memset(memory, 1, bytes);
+  const size_t full = resident_bytes();
+  ord_pages_give_back(memory + 100, large); /* no whole large page lies inside */
+  ord_pages_give_back(memory + large - 1, large);
+  for (size_t at = 0; at < bytes; at++)
+    if (memory[at] != 1) fail_msg("byte %zu is lost", at);
+  ord_pages_give_back(memory + large - 1, bytes - 2 * large + 2);
+  assert_true(!full || resident_bytes() < full - 29 * large);
+  for (size_t at = 0; at < bytes; at++)
+    if (memory[at] != (at < large || at >= bytes - large)) fail_msg("byte %zu is %d", at, memory[at]);
+  ord_pages_release(memory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_zeroed_aligned_and_apart),
       cmocka_unit_test(test_too_much_and_nothing),
       cmocka_unit_test(test_what_is_not_touched_costs_nothing),
+      cmocka_unit_test(test_what_is_given_back_costs_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,8 @@
  */
 #include "flash.h"
 
-const ord_manifest ord_plugin_manifest = {
-    .magic = ORD_PLUGIN_MAGIC,
-    .struct_size = sizeof(ord_manifest),
-    .abi_major = ORD_ABI_MAJOR,
-    .abi_minor_needed = ORD_ABI_MINOR,
-    .abi_minor_built = ORD_ABI_MINOR,
-    .flags = ORD_PLUGIN_UNLOADABLE,
-    .name = "attention_flash",
-    .version = "0.1.0",
-    .toolchain = "C11",
-};
+const ord_manifest ord_plugin_manifest = {ORD_MANIFEST_HEAD, .flags = ORD_PLUGIN_UNLOADABLE, .name = "attention_flash",
+                                          .version = "0.1.0", .toolchain = "C11"};
 
 static const ord_kernel *const kernels[] = {&attention_flash};
 

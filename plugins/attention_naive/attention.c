@@ -242,6 +242,13 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
   return value < low ? low : value > high ? high : value;
 }
 
+/* A sum of positions; so far away that no key lies there where it does not fit. */
+static int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
 static span find_span(const attention *a, const query_row *query) {
   const attention_state *state = a->state;
   const bool has_cache = a->past.data != NULL;
@@ -249,11 +256,12 @@ static span find_span(const attention *a, const query_row *query) {
   const int64_t length = a->lengths.data ? number_of(&a->lengths, query->row) : a->given_keys;
   const int64_t valid = clamp(past + clamp(length, 0, a->given_keys), 0, a->key.dim[2]);
   const int64_t start = has_cache ? past : state->align == ORD_LAST ? valid - a->q.dim[2] : state->align;
-  const int64_t at = query->number + start;
+  const int64_t after = plus(plus(query->number, start), 1); /* what a causal query does not see */
   span seen = {0, valid};
-  if (state->window_before >= 0) seen.first = clamp(at - state->window_before, 0, valid);
-  if (state->window_after >= 0) seen.end = clamp(at + state->window_after + 1, 0, seen.end);
-  if (state->is_causal) seen.end = clamp(at + 1, 0, seen.end);
+  if (state->window_before >= 0)
+    seen.first = clamp(plus(query->number, plus(start, -state->window_before)), 0, valid);
+  if (state->window_after >= 0) seen.end = clamp(plus(after, state->window_after), 0, seen.end);
+  if (state->is_causal) seen.end = clamp(after, 0, seen.end);
   return seen;
 }
 

@@ -7,15 +7,7 @@
 #include "packed_matmul.h"
 
 const ord_manifest ord_plugin_manifest = {
-    .magic = ORD_PLUGIN_MAGIC,
-    .struct_size = sizeof(ord_manifest),
-    .abi_major = ORD_ABI_MAJOR,
-    .abi_minor_needed = ORD_ABI_MINOR,
-    .abi_minor_built = ORD_ABI_MINOR,
-    .flags = ORD_PLUGIN_UNLOADABLE,
-    .name = "cpu_x86",
-    .version = "0.1.0",
-    .toolchain = "C11",
+    ORD_MANIFEST_HEAD, .flags = ORD_PLUGIN_UNLOADABLE, .name = "cpu_x86", .version = "0.1.0", .toolchain = "C11",
 };
 
 /* One line of kernels.def is a kernel of each level. */
