@@ -59,9 +59,11 @@ struct ord_device {
   ord_pool *pool; /* CPU: owned */
 };
 
-/* What this machine's CPU has, of that what `level` allows: "baseline", "avx2", "avx512" (without its bf16 and vnni
- * parts); NULL or "native": all. A level that the CPU lacks is an error. */
-ORD_MUST_CHECK bool ord_cpu_features(const char *level, uint64_t *out, ord_error *err);
+/* The levels of instructions by name, ended by NULL: baseline, avx2, avx512 (without its bf16 and vnni parts), and
+ * native, all that the CPU has. */
+extern const char *const ord_cpu_levels[];
+/* What this machine's CPU has, of that what a level allows; NULL: native. A level that the CPU lacks is an error. */
+ORD_MUST_CHECK bool ord_cpu_features(const char *name, uint64_t *out, ord_error *err);
 
 /* threads as in ord_pool_create, cpu as in ord_cpu_features. `out` is destroyed with out->table->destroy. */
 ORD_MUST_CHECK bool ord_device_cpu_create(int threads, const char *cpu, ord_device **out, bool *out_oversubscribed,

@@ -10,6 +10,7 @@
 #endif
 
 #include "runtime/pages.h"
+#include "runtime/text.h"
 
 /* Zeroed, asked for or not: that costs nothing here. Small pages: most of a long context is never used. */
 static void *allocate(ord_device *device, size_t bytes, bool zeroed) {
@@ -60,22 +61,27 @@ static const ord_device_table table = {.allocate = allocate,
                                        .capture_bytes = ord_capture_bytes,
                                        .destroy = destroy};
 
+enum { BASELINE, AVX2, AVX512, NATIVE, LEVEL_COUNT };
+
+const char *const ord_cpu_levels[] = {
+    [BASELINE] = "baseline", [AVX2] = "avx2", [AVX512] = "avx512", [NATIVE] = "native", [LEVEL_COUNT] = NULL};
+
 /* What each level allows; a machine must have all of `needed` for it. */
 static const struct {
-  const char *name;
   uint64_t needed, allowed;
-} level[] = {{"baseline", 0, 0},
-             {"avx2", ORD_CPU_AVX2, ORD_CPU_AVX2},
-             {"avx512", ORD_CPU_AVX2 | ORD_CPU_AVX512, ORD_CPU_AVX2 | ORD_CPU_AVX512},
-             {"native", 0, UINT64_MAX}};
+} level[LEVEL_COUNT] = {[AVX2] = {ORD_CPU_AVX2, ORD_CPU_AVX2},
+                        [AVX512] = {ORD_CPU_AVX2 | ORD_CPU_AVX512, ORD_CPU_AVX2 | ORD_CPU_AVX512},
+                        [NATIVE] = {0, UINT64_MAX}};
 
 bool ord_cpu_features(const char *name, uint64_t *out, ord_error *err) {
   const uint64_t found = detect_features();
-  size_t i = 0;
-  if (!name) name = "native";
-  while (i < sizeof level / sizeof *level && strcmp(level[i].name, name) != 0) i++;
-  if (i == sizeof level / sizeof *level)
-    return ord_fail(err, ORD_INVALID, "cpu: found '%s'; wanted baseline, avx2, avx512 or native", name);
+  char list[80];
+  uint32_t i = 0;
+  if (!name) name = ord_cpu_levels[NATIVE];
+  while (i < LEVEL_COUNT && strcmp(ord_cpu_levels[i], name) != 0) i++;
+  if (i == LEVEL_COUNT)
+    return ord_fail(err, ORD_INVALID, "cpu: found '%s'; wanted %s", name,
+                    ord_join_words(ord_cpu_levels, " or ", list, sizeof list));
   if ((found & level[i].needed) != level[i].needed)
     return ord_fail(err, ORD_UNSUPPORTED, "cpu: this machine's CPU lacks what '%s' allows; wanted a lower level", name);
   *out = found & level[i].allowed;

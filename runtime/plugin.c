@@ -108,11 +108,32 @@ void ord_registry_destroy(ord_registry *registry) {
 
 /* ---- from a manifest to an entry ---- */
 
-static bool check_is_new(const ord_registry *registry, const char *file, const ord_manifest *manifest, ord_error *err) {
+static const loaded_plugin *find_name(const ord_registry *registry, const char *name) {
   for (uint32_t i = 0; i < registry->count; i++)
-    if (strcmp(registry->loaded[i]->manifest.name, manifest->name) == 0)
-      return ord_fail(err, ORD_INVALID, "%s: plugin '%s' is already loaded from %s", file, manifest->name,
-                      registry->loaded[i]->entry.file);
+    if (strcmp(registry->loaded[i]->manifest.name, name) == 0) return registry->loaded[i];
+  return NULL;
+}
+
+static bool check_is_new(const ord_registry *registry, const char *file, const ord_manifest *manifest, ord_error *err) {
+  const loaded_plugin *other = find_name(registry, manifest->name);
+  return !other || ord_fail(err, ORD_INVALID, "%s: plugin '%s' is already loaded from %s", file, manifest->name,
+                            other->entry.file);
+}
+
+/* Gives the plugin a name that no other has. */
+static bool name_beside(const ord_registry *registry, loaded_plugin *described, ord_error *err) {
+  ord_manifest *manifest = &described->manifest;
+  char name[sizeof manifest->name];
+  for (uint32_t i = 0; i < registry->count; i++)
+    if (registry->loaded[i]->entry.digest == described->entry.digest)
+      return ord_fail(err, ORD_INVALID, "%s: these bytes are loaded already, as plugin '%s' from %s",
+                      described->entry.file, registry->loaded[i]->manifest.name, registry->loaded[i]->entry.file);
+  memcpy(name, manifest->name, sizeof name);
+  for (unsigned number = 2; find_name(registry, name); number++)
+    if ((size_t)snprintf(name, sizeof name, "%s#%u", manifest->name, number) >= sizeof name)
+      return ord_fail(err, ORD_INVALID, "%s: plugin '%s' is already loaded, and its name has no room for #%u",
+                      described->entry.file, manifest->name, number);
+  memcpy(manifest->name, name, sizeof name);
   return true;
 }
 
@@ -181,7 +202,8 @@ static load_result open_image(ord_registry *registry, loaded_plugin *described, 
   return REFUSED;
 }
 
-static load_result load_image(ord_registry *registry, const char *path, const ord_image_file *image, ord_error *err) {
+static load_result load_image(ord_registry *registry, const char *path, bool beside, const ord_image_file *image,
+                              ord_error *err) {
   ord_elf_plugin elf;
   if (!ord_elf_read_plugin(path, image->bytes, image->size, &elf, err)) return REFUSED;
   if (!elf.has_manifest) {
@@ -193,7 +215,8 @@ static load_result load_image(ord_registry *registry, const char *path, const or
                              .manifest = elf.manifest};
   if (!ord_manifest_check(path, &described.manifest, elf.manifest_bytes, HOST_FEATURES, err))
     return elf.manifest.magic == ORD_PLUGIN_MAGIC ? REFUSED : NO_CANDIDATE;
-  if (!check_is_new(registry, path, &described.manifest, err)) return REFUSED;
+  if (!(beside ? name_beside(registry, &described, err) : check_is_new(registry, path, &described.manifest, err)))
+    return REFUSED;
   if (!elf.has_open) {
     ord_fail(err, ORD_INVALID, "%s: is not a whole Ordito plugin; found no symbol ord_plugin_open; wanted it exported",
              path);
@@ -213,19 +236,29 @@ static bool note_verdict(ord_registry *registry, const char *path, const char *r
   return true;
 }
 
-static load_result load_file(ord_registry *registry, const char *path, ord_error *err) {
+static load_result load_file(ord_registry *registry, const char *path, bool beside, ord_error *err) {
   ord_image_file image;
   if (!ord_image_file_read(path, &image, err)) return REFUSED;
-  const load_result result = load_image(registry, path, &image, err);
+  const load_result result = load_image(registry, path, beside, &image, err);
   ord_image_file_finish(&image);
   return result;
 }
 
-bool ord_registry_load(ord_registry *registry, const char *path, ord_error *err) {
+static bool load_asked(ord_registry *registry, const char *path, bool beside, ord_error *err) {
   ord_error reason = ORD_ERROR_INIT;
-  const load_result result = load_file(registry, path, &reason);
+  const load_result result = load_file(registry, path, beside, &reason);
   if (!note_verdict(registry, path, result == LOADED ? NULL : reason.text, err)) return false;
   return result == LOADED || ord_fail(err, reason.code, "%s", reason.text);
+}
+
+bool ord_registry_load(ord_registry *registry, const char *path, ord_error *err) {
+  return load_asked(registry, path, false, err);
+}
+
+bool ord_registry_load_beside(ord_registry *registry, const char *path, const ord_plugin_entry **out, ord_error *err) {
+  if (!load_asked(registry, path, true, err)) return false;
+  *out = &registry->loaded[registry->count - 1]->entry;
+  return true;
 }
 
 static bool is_shared_object(const char *name) {
@@ -236,7 +269,7 @@ static bool is_shared_object(const char *name) {
 /* A library beside the plugins is no plugin and no fault; a damaged file or a wrong version is one. */
 static bool load_candidate(ord_registry *registry, const char *path, ord_error *err) {
   ord_error reason = ORD_ERROR_INIT;
-  const load_result result = load_file(registry, path, &reason);
+  const load_result result = load_file(registry, path, false, &reason);
   if (result == NO_CANDIDATE) {
     say(registry, ORD_LOG_DEBUG, "%s", reason.text);
     return true;

@@ -15,8 +15,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "runtime/clock.h"
 
 enum { CACHE_LINE_BYTES = 64, PAUSES_PER_LOOK = 32 };
 #define SPIN_NS UINT64_C(80000) /* longer than the gap between two steps, shorter than a scheduler's slice */
@@ -56,12 +57,6 @@ uint32_t ord_pool_cores(void) {
   if (!sched_getaffinity(0, sizeof allowed, &allowed) && CPU_COUNT(&allowed) > 0) return (uint32_t)CPU_COUNT(&allowed);
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (uint32_t)online : 1;
-}
-
-static uint64_t now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 #if defined(__x86_64__)
@@ -134,7 +129,7 @@ static bool spin_until_news(const pool_share *own, uint32_t seen_phase) {
 /* The clock is read only when the first glance found nothing: reading it takes as long as a short hand-off. */
 static void wait_for_news(const pool_share *own, uint32_t seen_phase) {
   if (spin_until_news(own, seen_phase)) return;
-  for (const uint64_t begin = now_ns(); now_ns() - begin < own->pool->spin_ns;)
+  for (const uint64_t begin = ord_clock_ns(); ord_clock_ns() - begin < own->pool->spin_ns;)
     if (spin_until_news(own, seen_phase)) return;
   sleep_until_news(own, seen_phase);
 }
@@ -178,7 +173,7 @@ static bool spin_until_done(ord_pool *pool, uint32_t chunk_count) {
 
 static void wait_until_done(ord_pool *pool, uint32_t chunk_count) {
   if (spin_until_done(pool, chunk_count)) return;
-  for (const uint64_t begin = now_ns(); now_ns() - begin < pool->spin_ns;)
+  for (const uint64_t begin = ord_clock_ns(); ord_clock_ns() - begin < pool->spin_ns;)
     if (spin_until_done(pool, chunk_count)) return;
   sleep_until_done(pool, chunk_count);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A pool of threads that runs numbered chunks. One lease at a time: a replay leases the pool, runs its phases, gives
- * it back; between the phases of a lease the workers spin for a bounded time and then sleep. No allocation and no
- * lock per phase. Which thread takes which chunk is not fixed; results must not depend on it.
+ * it back; between the phases of a lease the workers spin for a bounded time and then sleep. No allocation per phase,
+ * and no lock while all are awake. Which thread takes which chunk is not fixed; results must not depend on it.
  */
 #ifndef ORDITO_RUNTIME_POOL_H
 #define ORDITO_RUNTIME_POOL_H

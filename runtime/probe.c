@@ -7,12 +7,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "runtime/clock.h"
+#include "runtime/pages.h"
 #include "runtime/probe_code.h"
-
-enum { LARGE_PAGE_BYTES = 2 << 20, FILL_CHUNKS = 64 };
 
 /* ---- reads ------------------------------------------------------------------------------------------------------- */
 
@@ -31,7 +29,7 @@ const ord_read_pattern *ord_read_pattern_get(uint32_t index) {
 }
 
 struct ord_read_probe {
-  unsigned char *memory; /* mapped */
+  unsigned char *memory;
   size_t bytes;
   _Atomic uint64_t sink; /* of what was read, so that it is read */
 };
@@ -40,22 +38,20 @@ bool ord_read_probe_create(size_t bytes, ord_read_probe **out, ord_error *err) {
   *out = NULL;
   ord_read_probe *probe = calloc(1, sizeof *probe);
   if (!probe) return ord_fail_memory(err, "making a read probe");
-  probe->bytes = (bytes / LARGE_PAGE_BYTES + 1) * LARGE_PAGE_BYTES;
-  void *memory = mmap(NULL, probe->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  probe->bytes = bytes;
+  probe->memory = ord_pages_take(bytes, true);
+  if (!probe->memory) {
     free(probe);
     return ord_fail(err, ORD_NO_MEMORY, "out of memory: a read probe needs %zu bytes", bytes);
   }
-  madvise(memory, probe->bytes, MADV_HUGEPAGE); /* a wish; without it the probe is only a little slower */
-  memset(memory, 1, probe->bytes);
-  probe->memory = memory;
+  memset(probe->memory, 1, bytes);
   *out = probe;
   return true;
 }
 
 void ord_read_probe_destroy(ord_read_probe *probe) {
   if (!probe) return;
-  munmap(probe->memory, probe->bytes);
+  ord_pages_release(probe->memory);
   free(probe);
 }
 

@@ -136,6 +136,16 @@ bool ord_ends_with(const char *text, const char *ending) {
   return length >= wanted && strcmp(text + length - wanted, ending) == 0;
 }
 
+const char *ord_join_words(const char *const *word, const char *last, char *buffer, size_t bytes) {
+  size_t length = 0;
+  buffer[0] = '\0';
+  for (; *word && length < bytes; word++) {
+    const char *before = length == 0 ? "" : word[1] ? ", " : last;
+    length += (size_t)snprintf(buffer + length, bytes - length, "%s%s", before, *word);
+  }
+  return buffer;
+}
+
 const char *ord_plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 static uint16_t least(uint16_t a, uint16_t b) { return a < b ? a : b; }

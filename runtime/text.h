@@ -31,6 +31,10 @@ ORD_MUST_CHECK bool ord_text_give(ord_text *text, const char *what, char **out, 
 
 bool ord_ends_with(const char *text, const char *ending);
 
+/* Words (ended by NULL) as a sentence has them, "f32, f16 or bf16" where `last` is " or ", into `buffer`; cut where it
+ * is too small. Returns `buffer`. */
+const char *ord_join_words(const char *const *word, const char *last, char *buffer, size_t bytes);
+
 /* What a regular noun takes behind its number: "" for 1, else "s". */
 const char *ord_plural(uint64_t count);
 

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packing. Read and packed slice by slice, each by one thread, a weight goes
- * through a piece of the buffer that stays in the cache of that thread.
+ * Packing. Read and packed slice by slice, each by one thread, a weight goes through a piece of the buffer that stays
+ * in the cache of that thread.
  */
 #include "runtime/weight_pack.h"
 
 #include "runtime/clock.h"
 #include "runtime/pages.h"
-
-#define SLICE_BYTES ((size_t)1 << 18)
-/* Slices between two calls of progress. */
-#define WAVE 128u
 
 bool ord_weight_pack_slice(ord_weight_pack *pack, const void *const *segment, uint32_t slice, uint32_t slice_count) {
   const ord_kernel *kernel = pack->kernel;
@@ -20,8 +16,7 @@ bool ord_weight_pack_slice(ord_weight_pack *pack, const void *const *segment, ui
   if (status == ORD_OK) return true;
   ord_error error = ORD_ERROR_INIT;
   ord_fail(&error, status == ORD_NO_MEMORY ? status : ORD_INTERNAL,
-           "%s: kernel '%s' could not pack its weight '%s'; status %d in slice "
-           "%u of %u",
+           "%s: kernel '%s' could not pack its weight '%s'; status %d in slice %u of %u",
            node->label ? node->label : node->op, kernel->name, node->operand[pack->operand].name, (int)status, slice,
            slice_count);
   return ord_first_error_note(&pack->failure, &error);
@@ -42,9 +37,10 @@ static bool begin_rows(row_pack *work, const ord_weight_pack *pack, ord_error *e
   work->operand = &pack->node->operand[pack->operand];
   work->rows = (uint64_t)work->operand->dim[0];
   work->row_bytes = (uint64_t)work->operand->stride[0];
-  work->group_rows = pack->answer->pack[pack->operand].group_rows;
+  const uint64_t wanted = pack->answer->pack[pack->operand].group_rows;
+  work->group_rows = wanted < work->rows ? wanted : work->rows; /* products of a larger one could overflow */
   work->group_count = (work->rows - 1) / work->group_rows + 1;
-  const uint64_t slices = work->rows * work->row_bytes / SLICE_BYTES + 1;
+  const uint64_t slices = work->rows * work->row_bytes / ORD_WEIGHT_SLICE_BYTES + 1;
   work->slice_count = (uint32_t)(slices < work->group_count ? slices : work->group_count);
   const uint64_t most_rows = (work->group_count / work->slice_count + 1) * work->group_rows;
   if (!ord_size_multiply(most_rows < work->rows ? most_rows : work->rows, work->row_bytes, &work->piece_bytes) ||
@@ -115,7 +111,7 @@ static bool tell_rows(const row_pack *work, ord_weight_reader *reader, uint32_t 
 
 static bool run_waves(row_pack *work, ord_weight_reader *reader, ord_pool *pool, ord_error *err) {
   while (work->begin < work->slice_count) {
-    const uint32_t rest = work->slice_count - work->begin, wave = rest < WAVE ? rest : WAVE;
+    const uint32_t rest = work->slice_count - work->begin, wave = rest < ORD_WEIGHT_WAVE ? rest : ORD_WEIGHT_WAVE;
     if (!ord_pool_run(pool, read_and_pack, work, wave)) {
       if (err) *err = work->pack->failure.error;
       return false;
@@ -134,8 +130,7 @@ bool ord_weight_pack_rows(ord_weight_pack *pack, ord_weight_reader *reader, ord_
   const bool is_packed = run_waves(&work, reader, pool, err);
   for (uint32_t i = 0; !is_packed && i < work.operand->segment_count; i++)
     ord_weight_reader_forget(reader, (uint32_t)work.operand->segment[i].weight_id);
-  /* The threads read and pack at the same time: it is shared out as they spent
-   * theirs. */
+  /* The threads read and pack at the same time: it is shared out as they spent theirs. */
   const double share = (double)work.read_ns / (double)(work.read_ns + work.pack_ns + 1);
   const uint64_t ns = ord_clock_ns() - begin_ns, read_ns = (uint64_t)(share * (double)ns);
   reader->read_ns += read_ns;

@@ -10,11 +10,6 @@
 
 #include "runtime/clock.h"
 
-/* Small enough that the threads share a weight of a few MiB evenly, large enough that the calls do not count. */
-#define SLICE_BYTES ((size_t)1 << 18)
-/* Slices between two calls of progress. */
-#define WAVE 128u
-
 bool ord_first_error_note(ord_first_error *first, const ord_error *error) {
   if (!atomic_flag_test_and_set(&first->is_taken)) first->error = *error;
   return false;
@@ -68,7 +63,9 @@ typedef struct {
   ord_first_error failure;
 } weight_read;
 
-static size_t count_slices(size_t bytes) { return bytes / SLICE_BYTES + (bytes % SLICE_BYTES != 0); }
+static size_t count_slices(size_t bytes) {
+  return bytes / ORD_WEIGHT_SLICE_BYTES + (bytes % ORD_WEIGHT_SLICE_BYTES != 0);
+}
 
 static bool read_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint32_t worker) {
   (void)chunk_count;
@@ -77,8 +74,8 @@ static bool read_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint
   const ord_weight_part *part = work->part;
   size_t slice = work->begin + chunk;
   for (; slice >= count_slices(part->bytes); part++) slice -= count_slices(part->bytes);
-  const size_t offset = slice * SLICE_BYTES, rest = part->bytes - offset;
-  const size_t bytes = rest < SLICE_BYTES ? rest : SLICE_BYTES;
+  const size_t offset = slice * ORD_WEIGHT_SLICE_BYTES, rest = part->bytes - offset;
+  const size_t bytes = rest < ORD_WEIGHT_SLICE_BYTES ? rest : ORD_WEIGHT_SLICE_BYTES;
   ord_error error = ORD_ERROR_INIT;
   return work->source->read(work->source->context, part->weight, offset, bytes, part->into + offset, &error) ||
          ord_first_error_note(&work->failure, &error);
@@ -89,7 +86,7 @@ static bool tell_progress(ord_weight_reader *reader, const weight_read *work, si
   for (uint32_t i = 0; i < work->part_count; i++) {
     const ord_weight_part *part = &work->part[i];
     const size_t slices = count_slices(part->bytes);
-    ord_weight_reader_tell(reader, part->weight, end < slices ? end * SLICE_BYTES : part->bytes);
+    ord_weight_reader_tell(reader, part->weight, end < slices ? end * ORD_WEIGHT_SLICE_BYTES : part->bytes);
     end -= end < slices ? end : slices;
   }
   return ord_weight_reader_report(reader, err);
@@ -100,7 +97,7 @@ static bool read_waves(ord_weight_reader *reader, ord_pool *pool, weight_read *w
   for (uint32_t i = 0; i < work->part_count; i++) slices += count_slices(work->part[i].bytes);
   while (work->begin < slices) {
     const size_t rest = slices - work->begin;
-    const uint32_t wave = rest < WAVE ? (uint32_t)rest : WAVE;
+    const uint32_t wave = rest < ORD_WEIGHT_WAVE ? (uint32_t)rest : ORD_WEIGHT_WAVE;
     if (!ord_pool_run(pool, read_slice, work, wave)) {
       if (err) *err = work->failure.error;
       return false;

@@ -10,6 +10,12 @@
 
 #include "runtime/weights.h"
 
+/* What a thread reads at a time: so little that it stays in its cache and that the threads share a weight of a few MiB
+ * evenly, so much that the calls do not count. */
+#define ORD_WEIGHT_SLICE_BYTES ((size_t)1 << 18)
+/* Slices between two calls of progress. */
+enum { ORD_WEIGHT_WAVE = 128 };
+
 /* The first failure of any thread; later ones are dropped. */
 typedef struct ord_first_error {
   atomic_flag is_taken;

@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "runtime/pages.h"
 #include "runtime/slabs.h"
@@ -114,6 +116,28 @@ static void test_a_slab_goes_with_its_last_piece(void **state) {
   assert_int_equal(slabs.bytes, 0);
 }
 
+static bool is_resident(unsigned char *memory) {
+  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  unsigned char is_there = 0;
+  assert_int_equal(mincore(memory - (uintptr_t)memory % page_bytes, 1, &is_there), 0);
+  return is_there & 1;
+}
+
+static void test_what_is_released_costs_nothing(void **state) {
+  (void)state;
+  ord_slabs slabs = {0};
+  unsigned char *large = take(&slabs, 8 * MIB - 100), *behind = take(&slabs, 64);
+  memset(large, 1, 8 * MIB - 100);
+  assert_true(is_resident(large + MIB));
+  ord_slabs_release(&slabs, large);
+  assert_false(is_resident(large + MIB));
+  assert_false(is_resident(large + 5 * MIB));
+  assert_ptr_equal(take(&slabs, 7 * MIB), large); /* the last page still held something */
+  ord_slabs_release(&slabs, large);
+  ord_slabs_release(&slabs, behind);
+  assert_null(slabs.first);
+}
+
 static void test_too_much(void **state) {
   (void)state;
   ord_slabs slabs = {0};
@@ -131,6 +155,7 @@ int main(void) {
       cmocka_unit_test(test_small_pieces_lie_behind_one_another),
       cmocka_unit_test(test_slabs_grow_with_what_is_in_them),
       cmocka_unit_test(test_a_slab_goes_with_its_last_piece),
+      cmocka_unit_test(test_what_is_released_costs_nothing),
       cmocka_unit_test(test_too_much),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,6 +170,22 @@ static void test_an_empty_weight(void **state) {
   assert_usage(f, 0, 0, 0);
 }
 
+/* Small ones too lie in large pages so. */
+static void test_blocks_lie_behind_one_another(void **state) {
+  fixture *f = *state;
+  want(f, 1, 0, 0, 0, 0);
+  const unsigned char *original = take(f);
+  want(f, 1, 1, 0, 7, 70);
+  assert_ptr_equal(take(f), original + 128);
+  want(f, 1, 3, 0, 0, 0);
+  assert_holds(take(f), 3);
+  assert_usage(f, 5100, 70, 5170 + 64);
+  ord_weight_store_drop(f->store, original);
+  want(f, 1, 1, 0, 0, 0);
+  assert_ptr_equal(take(f), original); /* what a block leaves is used again */
+  assert_holds(original, 1);
+}
+
 static void test_large_weights_are_read_in_slices(void **state) {
   fixture *f = *state;
   want(f, 1, BIG, 0, 0, 0);
@@ -247,7 +263,7 @@ static ord_status pack_sums(const ord_kernel *kernel, const ord_node *node, cons
   (void)kernel;
   const ord_operand *operand = &node->operand[weight];
   const int64_t rows = operand->dim[0], groups = (rows + GROUP_ROWS - 1) / GROUP_ROWS;
-  assert_int_equal(answer->pack[weight].group_rows, GROUP_ROWS);
+  assert_true(answer->pack[weight].group_rows >= GROUP_ROWS);
   atomic_fetch_add(&pack_calls, 1);
   if (slice == pack_fails_in_slice) return ORD_NO;
   for (int64_t row = groups * slice / slice_count * GROUP_ROWS;
@@ -314,6 +330,19 @@ static void test_rows_are_read_and_packed_slice_by_slice(void **state) {
   assert_non_null(strstr(f->err.text, "w.bin: became shorter"));
   f->file.fails_at = NEVER;
   assert_sums(f, take(f));
+}
+
+/* All rows are one group then; no product overflows. */
+static void test_groups_of_more_rows_than_there_are(void **state) {
+  fixture *f = *state;
+  static const uint64_t group_rows[] = {1 << 20, (uint64_t)1 << 63, UINT64_MAX};
+  for (size_t i = 0; i < sizeof group_rows / sizeof *group_rows; i++) {
+    want_rows(f, 2, 3, BIG);
+    f->pack.group_rows = group_rows[i];
+    const unsigned char *packed = take(f);
+    assert_sums(f, packed);
+    ord_weight_store_drop(f->store, packed);
+  }
 }
 
 static void test_rows_that_are_there_are_not_read_again(void **state) {
@@ -481,11 +510,13 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_originals_are_read_once_and_shared, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_segments_lie_one_behind_the_other, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_an_empty_weight, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_blocks_lie_behind_one_another, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_large_weights_are_read_in_slices, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_packs_are_made_once_for_each_key, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_originals_that_are_only_packed_share_one_buffer, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_packing_reads_what_is_there_and_what_is_not, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_rows_are_read_and_packed_slice_by_slice, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_groups_of_more_rows_than_there_are, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_rows_that_are_there_are_not_read_again, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_scales, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_failures_leave_the_store_usable, set_up, tear_down),
