@@ -88,6 +88,9 @@ enum {
   BENCH_SAMPLES
 };
 
+enum { BENCH_PEAK_TYPES = 3 };
+extern const uint32_t bench_peak_types[BENCH_PEAK_TYPES];
+
 typedef struct bench {
   const cli_request *request;
   cli_stage stage;
@@ -101,22 +104,20 @@ typedef struct bench {
   bench_table prefill, decode;
   uint32_t phases; /* of a decode step, or of a run */
   ord_memory_report memory;
-  ord_probe_result read, peak[3]; /* peak: of f32, bf16, int8 */
+  ord_probe_result read, peak[BENCH_PEAK_TYPES]; /* peak: of bench_peak_types */
 } bench;
 
 /* Adds a sample. */
 bool bench_note(bench *b, int which, double value, ord_error *err);
 bool bench_fail_memory(ord_error *err); /* returns false */
 
-static inline bench_spread bench_get(const bench *b, int which) {
-  return bench_spread_of((bench_samples *)&b->samples[which]); /* sorting changes nothing that a caller can see */
-}
+/* Sorts the samples. */
+static inline bench_spread bench_get(bench *b, int which) { return bench_spread_of(&b->samples[which]); }
 
-/* The peak probe of the compute type, of those of all types. */
-uint32_t bench_peak_index(uint32_t compute);
-const char *bench_type_name(uint32_t dtype);
+/* The peak probe of the type that is computed in. */
+const ord_probe_result *bench_peak(const bench *b);
 /* Whether the probes drifted too much to say anything. */
-bool bench_is_noisy(const bench *b);
+bool bench_is_noisy(bench *b);
 
 /* bench_startup.c: opens everything, as often as is asked for, and leaves the last stage open. An exit code. */
 int bench_start(bench *b);

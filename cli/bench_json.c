@@ -25,25 +25,23 @@ static void print_spread(const char *name, bench_spread of, double scale) {
 
 static double per_s(double ns, double count) { return ns > 0 ? count * 1e9 / ns : NAN; }
 
-static void print_head(const bench *b) {
+static void print_head(bench *b) {
   const bench_spread read = bench_get(b, BENCH_READ_SPEED), peak = bench_get(b, BENCH_PEAK_SPEED);
   printf("{\"model\": ");
   cli_write_json(stdout, ord_model_name(b->stage.model), SIZE_MAX);
   printf(",\n \"threads\": %u, \"compute\": \"%s\", \"kv_cache\": \"%s\", \"rounds\": %u",
-         ord_context_threads(b->stage.context), bench_type_name(b->compute), bench_type_name(b->kv_cache),
-         peak.count / 2);
+         ord_context_threads(b->stage.context), cli_type_name(b->compute), cli_type_name(b->kv_cache), peak.count / 2);
   print_number("noise", fmax(bench_noise(&read), bench_noise(&peak)));
   printf(", \"noisy\": %s,\n \"probe\": {\"peak_code\": ", bench_is_noisy(b) ? "true" : "false");
-  cli_write_json(stdout, b->peak[bench_peak_index(b->compute)].how, SIZE_MAX);
+  cli_write_json(stdout, bench_peak(b)->how, SIZE_MAX);
   if (read.count > 0) {
     print_spread("read_gb_per_s", read, 1e-9);
     printf(", \"read_pattern\": ");
     cli_write_json(stdout, b->read.how, SIZE_MAX);
   }
   print_spread("peak_gop_per_s", peak, 1e-9);
-  static const char *const name[3] = {"f32", "bf16", "int8"};
-  for (int i = 0; i < 3; i++) {
-    printf(",\n  \"%s\": {\"code\": ", name[i]);
+  for (int i = 0; i < BENCH_PEAK_TYPES; i++) {
+    printf(",\n  \"%s\": {\"code\": ", cli_type_name(bench_peak_types[i]));
     cli_write_json(stdout, b->peak[i].how, SIZE_MAX);
     print_number("gop_per_s", b->peak[i].per_s / 1e9);
     printf("}");
@@ -65,7 +63,7 @@ static void print_decode(bench *b) {
          (unsigned long long)b->decode.all.cache_bytes);
 }
 
-static void print_prefill(const bench *b) {
+static void print_prefill(bench *b) {
   const bench_spread ns = bench_get(b, BENCH_PREFILL_NS);
   printf(" \"prefill\": {\"tokens\": %lld", (long long)b->tokens);
   if (b->tokens > 0) {
@@ -79,7 +77,7 @@ static void print_prefill(const bench *b) {
   printf(", \"operations\": %llu},\n", (unsigned long long)b->prefill.all.operations);
 }
 
-static void print_replay(const bench *b) {
+static void print_replay(bench *b) {
   printf(" \"replay\": {\"phases\": %u", b->phases);
   print_spread("overhead", bench_get(b, BENCH_OVERHEAD), 1);
   print_spread("overhead_us_per_phase", bench_get(b, BENCH_OVERHEAD_NS), 1e-3);
@@ -97,7 +95,7 @@ static void print_replay(const bench *b) {
   printf("},\n");
 }
 
-static void print_startup(const bench *b) {
+static void print_startup(bench *b) {
   static const struct {
     const char *name;
     int which;

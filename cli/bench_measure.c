@@ -10,17 +10,15 @@
 /* Several times what the caches of a large machine give to a few cores. */
 #define READ_PROBE_BYTES ((size_t)512 << 20)
 
-static const uint32_t peak_types[3] = {ORD_F32, ORD_BF16, ORD_I8};
+const uint32_t bench_peak_types[BENCH_PEAK_TYPES] = {ORD_F32, ORD_BF16, ORD_I8};
 
-uint32_t bench_peak_index(uint32_t compute) {
-  uint32_t index = 0;
-  while (index < 2 && peak_types[index] != compute) index++;
-  return peak_types[index] == compute ? index : 0;
+const ord_probe_result *bench_peak(const bench *b) {
+  int i = 0;
+  while (i + 1 < BENCH_PEAK_TYPES && bench_peak_types[i] != b->compute) i++;
+  return &b->peak[i];
 }
 
-const char *bench_type_name(uint32_t dtype) { return dtype == ORD_BF16 ? "bf16" : dtype == ORD_I8 ? "int8" : "f32"; }
-
-bool bench_is_noisy(const bench *b) {
+bool bench_is_noisy(bench *b) {
   const bench_spread read = bench_get(b, BENCH_READ_SPEED), peak = bench_get(b, BENCH_PEAK_SPEED);
   return bench_noise(&read) > BENCH_NOISE_LIMIT || bench_noise(&peak) > BENCH_NOISE_LIMIT;
 }
@@ -88,9 +86,9 @@ static bool probe_peak(bench *b, double *out, ord_error *err) {
 
 /* Before and after all rounds; the better of the two stays. */
 static bool probe_peaks(bench *b, ord_error *err) {
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < BENCH_PEAK_TYPES; i++) {
     ord_probe_result result = {.struct_size = sizeof result};
-    if (!ord_probe_peak(b->probe, peak_types[i], &result, err)) return false;
+    if (!ord_probe_peak(b->probe, bench_peak_types[i], &result, err)) return false;
     if (result.per_s > b->peak[i].per_s) b->peak[i] = result;
   }
   return true;
@@ -189,10 +187,18 @@ static bool make_rival(bench *b, ord_error *err) {
   return ord_session_create(b->stage.model, &options, &b->rival, err);
 }
 
+/* Figures of a shorter prompt are not those that were asked for. */
+static void say_what_is_cut(const bench *b, int64_t room) {
+  if (room > 0 && b->request->bench_prompt > room)
+    cli_say(stderr, "ordito: --prompt: found %lld; the context holds %lld tokens: the prompt is cut to that\n",
+            (long long)b->request->bench_prompt, (long long)room);
+}
+
 int bench_measure(bench *b) {
   ord_error err = ORD_ERROR_INIT;
   bench_samples round = {0};
   const int64_t room = ord_model_context(b->stage.model);
+  say_what_is_cut(b, room);
   b->position = b->request->bench_position < room ? b->request->bench_position : room > 0 ? room - 1 : 0;
   const bool done = make_rival(b, &err) && ord_probe_create(b->stage.context, READ_PROBE_BYTES, &b->probe, &err) &&
                     measure(b, &round, &err);

@@ -4,7 +4,7 @@
  */
 #include "cli/bench.h"
 
-enum { LAYERS_SHOWN = 10, STEPS_SHOWN = 10 };
+enum { LAYERS_SHOWN = 10 };
 
 /* "  12.3 unit  (11.0 .. 13.1)", scaled; a speed of which the samples are times is `per` by the time. */
 static void print_spread(const char *label, bench_spread of, double scale, const char *unit) {
@@ -16,12 +16,12 @@ static bench_spread speed(bench_spread ns, double count) {
   return (bench_spread){count * 1e9 / ns.median, count * 1e9 / ns.high, count * 1e9 / ns.low, ns.count};
 }
 
-static void print_head(const bench *b) {
+static void print_head(bench *b) {
   const bench_spread starts = bench_get(b, BENCH_PREFILL_NS);
   const uint32_t threads = ord_context_threads(b->stage.context);
   cli_say(stdout, "%s: %u thread%s, compute %s, kv cache %s, %u round%s; medians (tenth .. ninetieth percentile)\n\n",
-          ord_model_name(b->stage.model), threads, cli_plural(threads), bench_type_name(b->compute),
-          bench_type_name(b->kv_cache), starts.count, cli_plural(starts.count));
+          ord_model_name(b->stage.model), threads, cli_plural(threads), cli_type_name(b->compute),
+          cli_type_name(b->kv_cache), starts.count, cli_plural(starts.count));
 }
 
 static void print_decode(bench *b) {
@@ -51,18 +51,18 @@ static void print_prefill(bench *b) {
   print_spread("  time", ns, 1e-6, "ms");
   printf(", first %.3f\n", b->first_prefill_ns / 1e6);
   print_spread("  share of the peak", share, 100, "%");
-  printf(" of %.0f GOP/s (%s); %.3f useful GOP\n", probe.median / 1e9, b->peak[bench_peak_index(b->compute)].how,
+  printf(" of %.0f GOP/s (%s); %.3f useful GOP\n", probe.median / 1e9, bench_peak(b)->how,
          (double)b->prefill.all.operations / 1e9);
 }
 
-static void print_overhead(const bench *b) {
+static void print_overhead(bench *b) {
   print_spread("replay overhead", bench_get(b, BENCH_OVERHEAD), 100, "%");
   printf(" of a %s\n", b->decodes ? "decode step" : "run");
   print_spread("  for each phase", bench_get(b, BENCH_OVERHEAD_NS), 1e-3, "us");
   printf(" of %u\n", b->phases);
 }
 
-static void print_against(const bench *b) {
+static void print_against(bench *b) {
   if (!b->rival) return;
   printf("\ntime with --against, as a multiple of the time above\n");
   if (b->decodes) {
@@ -73,7 +73,7 @@ static void print_against(const bench *b) {
   printf("\n");
 }
 
-static void print_startup(const bench *b) {
+static void print_startup(bench *b) {
   static const struct {
     const char *name;
     int which;

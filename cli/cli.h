@@ -42,10 +42,10 @@ typedef struct cli_request {
 
 /* Groups of options; a verb takes some of them. */
 enum {
-  CLI_MODEL = 1,   /* --size, --context, --strict */
-  CLI_WEIGHTS = 2, /* --weights, --random-weights */
-  CLI_CONTEXT = 4, /* --threads, --plugin */
-  CLI_SESSION = 8, /* --kernel, --disable-pass, --eager, --fallback */
+  CLI_MODEL = 1,   /* how the model file is read */
+  CLI_WEIGHTS = 2, /* where weights come from */
+  CLI_CONTEXT = 4, /* device, threads, plugins */
+  CLI_SESSION = 8, /* how a model is run */
   CLI_JSON = 16,
   CLI_GENERATE = 32,
   CLI_SHOW = 64,
@@ -87,10 +87,9 @@ int cli_open_context(const cli_request *request, ord_context **out);
 /* most: bounds the context where no --context is given; 0: does not. */
 int cli_load_model(const cli_request *request, ord_context *context, int64_t most, ord_model **out);
 int cli_open_weights(const cli_request *request, ord_model *model);
-/* The type that an option names, of those that it may name ("f32|bf16"); a message and false for another. A word that
- * is NULL leaves *out alone. */
-bool cli_read_type(const char *option, const char *word, const char *wanted, uint32_t *out);
-/* For a request whose words were checked by cli_open_model. */
+/* The type that a word of an option means; 0 for NULL. */
+uint32_t cli_type_of(const char *word);
+const char *cli_type_name(uint32_t type); /* the word; static */
 void cli_session_options(const cli_request *request, ord_session_options *out);
 /* What a verb works on; free with cli_close in any case. */
 typedef struct cli_stage {

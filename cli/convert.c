@@ -22,6 +22,14 @@ static bool find_kind(const char *to, ord_file_kind *out) {
   return true;
 }
 
+/* A checkpoint holds f32 and nothing else. */
+static bool check_type(const cli_request *request, ord_file_kind kind) {
+  if (kind != ORD_FILE_CHECKPOINT || !request->dtype || cli_type_of(request->dtype) == ORD_F32) return true;
+  cli_say(stderr, "ordito: --dtype: found '%s'; wanted f32, which is what the checkpoint '%s' of --to holds\n",
+          request->dtype, request->to);
+  return false;
+}
+
 static volatile sig_atomic_t is_interrupted;
 
 static void note_interrupt(int signal_number) {
@@ -35,13 +43,13 @@ static bool go_on(void *context, uint64_t done, uint64_t all) {
 }
 
 /* An interrupt ends it between two writes, so that the library removes what was written. */
-static int convert(const cli_request *request, ord_model *model, ord_file_kind kind, uint32_t dtype) {
+static int convert(const cli_request *request, ord_model *model, ord_file_kind kind) {
   ord_error err = ORD_ERROR_INIT;
   signal(SIGINT, note_interrupt);
   signal(SIGTERM, note_interrupt);
   char *messages = NULL;
-  const bool done =
-      ord_model_convert(model, request->positional[1], request->to, kind, dtype, go_on, NULL, &messages, &err);
+  const bool done = ord_model_convert(model, request->positional[1], request->to, kind, cli_type_of(request->dtype),
+                                      go_on, NULL, &messages, &err);
   if (messages) cli_write(stderr, messages);
   ord_text_free(messages);
   if (!done) return cli_fail(&err);
@@ -51,12 +59,10 @@ static int convert(const cli_request *request, ord_model *model, ord_file_kind k
 
 int cli_convert(const cli_request *request) {
   cli_stage stage;
-  uint32_t dtype = 0;
   ord_file_kind kind = ORD_FILE_SAFETENSORS;
-  if (!cli_read_type("--dtype", request->dtype, "f32|f16|bf16|i8|int8", &dtype) || !find_kind(request->to, &kind))
-    return CLI_USAGE;
+  if (!find_kind(request->to, &kind) || !check_type(request, kind)) return CLI_USAGE;
   int code = cli_open_model(request, &stage);
-  if (code == CLI_OK) code = convert(request, stage.model, kind, dtype);
+  if (code == CLI_OK) code = convert(request, stage.model, kind);
   cli_close(&stage);
   return code;
 }

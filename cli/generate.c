@@ -17,6 +17,11 @@ typedef struct output {
   int32_t *id; /* [capacity], for --print-ids */
   uint32_t count;
   bool has_text, failed;
+  const cli_request *request;
+  ord_session *session;
+  int swap_code; /* of --swap-at: an exit code, or -1 where no swap was tried */
+  ord_swap_result swap;
+  ord_error swap_error;
 } output;
 
 /* ---- the prompt -------------------------------------------------------------------------------------------------- */
@@ -93,16 +98,49 @@ static int read_prompt(const cli_request *request, const ord_model *model, int32
   return code;
 }
 
+/* ---- --swap-at --------------------------------------------------------------------------------------------------- */
+
+static bool swap_kernels(output *out) {
+  const cli_list *kernels = &out->request->kernels;
+  const ord_swap_options options = {.struct_size = sizeof options, .pin = kernels->item, .pin_count = kernels->count};
+  out->swap = (ord_swap_result){.struct_size = sizeof out->swap};
+  const bool done = ord_session_swap_kernel(out->session, &options, &out->swap, &out->swap_error);
+  out->swap_code = done ? CLI_OK : CLI_WRONG;
+  return done;
+}
+
+/* When the text is out, so that words do not run into it. */
+static int print_swap(const output *out) {
+  const ord_swap_result *swap = &out->swap;
+  const cli_list *kernels = &out->request->kernels;
+  if (out->request->swap_at == 0) return CLI_OK;
+  if (out->swap_code < 0) {
+    cli_say(stderr, "nothing was swapped: the generation ended after %u token%s, --swap-at is %lld\n", out->count,
+            cli_plural(out->count), (long long)out->request->swap_at);
+    return CLI_OK;
+  }
+  if (out->swap_code != CLI_OK) return cli_fail(&out->swap_error);
+  cli_say(stderr, "swapped");
+  for (uint32_t i = 0; i < kernels->count; i++) cli_say(stderr, "%s %s", i ? "," : "", kernels->item[i]);
+  cli_say(stderr, " after %lld token%s: %u node%s, difference %.2g of at most %.2g; ", (long long)out->request->swap_at,
+          cli_plural((uint64_t)out->request->swap_at), swap->node_count, cli_plural(swap->node_count), swap->difference,
+          swap->tolerance);
+  cli_say(stderr, "prepared in %.1f ms, compared in %.1f ms, flipped in %.2f us\n", (double)swap->prepare_ns / 1e6,
+          (double)swap->compare_ns / 1e6, (double)swap->flip_ns / 1e3);
+  return CLI_OK;
+}
+
 /* ---- the tokens -------------------------------------------------------------------------------------------------- */
 
 static bool print_token(void *context, int32_t id, const char *text, size_t bytes) {
   output *out = context;
   out->id[out->count++] = id;
-  if (bytes == 0) return true;
-  out->has_text = true;
-  if (fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0) return true;
-  out->failed = true; /* a full disk or a closed pipe: no use in going on */
-  return false;
+  if (bytes > 0) {
+    out->has_text = true;
+    out->failed = fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0;
+    if (out->failed) return false; /* a full disk or a closed pipe: no use in going on */
+  }
+  return out->count != out->request->swap_at || swap_kernels(out);
 }
 
 static void print_speed(const ord_generate_result *result) {
@@ -124,12 +162,13 @@ static int print_ids(const output *out) {
 }
 
 /* Ends the line of the text first, so that the words about it have their own on a terminal. */
-static int print_end(const cli_request *request, const output *out, const ord_generate_result *result) {
+static int print_end(const output *out, const ord_generate_result *result) {
   if (out->has_text && !out->failed) printf("\n");
-  const int code = cli_flush();
+  int code = cli_flush();
+  if (code == CLI_OK) code = print_swap(out);
   if (code != CLI_OK) return code;
   print_speed(result);
-  return request->print_ids ? print_ids(out) : CLI_OK;
+  return out->request->print_ids ? print_ids(out) : CLI_OK;
 }
 
 /* How many tokens: as asked; else 128, or what the context still holds, at least one. */
@@ -149,7 +188,11 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
                                         .top_p = (float)request->top_p,
                                         .seed = (uint64_t)request->seed,
                                         .ignore_stop = request->ignore_stop};
-  output out = {.id = malloc(((size_t)options.max_tokens + 1) * sizeof *out.id)};
+  output out = {.id = malloc(((size_t)options.max_tokens + 1) * sizeof *out.id),
+                .request = request,
+                .session = stage->session,
+                .swap_code = -1,
+                .swap_error = ORD_ERROR_INIT};
   if (!out.id) {
     cli_say(stderr, "ordito: out of memory\n");
     return CLI_MACHINE;
@@ -159,7 +202,7 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
       ord_session_generate(stage->session, prompt, prompt_count, &options, print_token, &out, &result, &err);
   cli_cancel_on_interrupt(NULL);
   if (!done && out.has_text) fprintf(stderr, "\n");
-  const int code = done ? print_end(request, &out, &result) : cli_fail(&err);
+  const int code = done ? print_end(&out, &result) : cli_fail(&err);
   free(out.id);
   return code;
 }
@@ -168,9 +211,15 @@ int cli_generate(const cli_request *request) {
   cli_stage stage;
   int32_t *prompt = NULL;
   size_t prompt_count = 0;
+  cli_request at_start = *request;
+  if (request->swap_at > 0) at_start.kernels = (cli_list){0};
+  if (request->swap_at > 0 && request->kernels.count == 0) {
+    cli_say(stderr, "ordito: --swap-at: found no --kernel; wanted the kernels to swap in\n");
+    return CLI_USAGE;
+  }
   int code = cli_open_bounded(request, DEFAULT_CONTEXT, &stage);
   if (code == CLI_OK) code = read_prompt(request, stage.model, &prompt, &prompt_count);
-  if (code == CLI_OK) code = cli_start_session(request, true, &stage);
+  if (code == CLI_OK) code = cli_start_session(&at_start, true, &stage);
   if (code == CLI_OK) code = generate(request, &stage, prompt, prompt_count);
   free(prompt);
   cli_close(&stage);

@@ -7,17 +7,20 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/kernel_report.h"
 
+/* All was done, or failed with a message on stderr. */
+enum { THE_END = -1 };
+
 /* What the child tells. */
 typedef struct message {
-  bool has_ended; /* all was done, or failed with a message on stderr; `code` is what it exits with */
-  int code;
-  ord_row_state state;
+  int kind; /* an ord_row_state, or THE_END */
+  int code; /* THE_END: what it exits with */
   test_row row;
 } message;
 
@@ -34,7 +37,7 @@ static void tell(int pipe, const message *told) {
 }
 
 static void tell_row(void *context, const ord_kernel_row *row) {
-  message told = {.state = row->state, .row = {.index = row->index, .count = row->count, .error = row->error}};
+  message told = {.kind = (int)row->state, .row = {.index = row->index, .count = row->count, .error = row->error}};
   snprintf(told.row.row, sizeof told.row.row, "%s", row->row);
   snprintf(told.row.kernel, sizeof told.row.kernel, "%s", row->kernel);
   snprintf(told.row.op, sizeof told.row.op, "%s", row->op);
@@ -49,7 +52,8 @@ static void test_rows(const cli_request *request, uint32_t first, int pipe) {
   ord_error err = ORD_ERROR_INIT;
   const ord_kernel_test_options options = {
       .struct_size = sizeof options, .row = request->row, .cpu = request->cpu, .first = first};
-  message end = {.has_ended = true};
+  message end = {.kind = THE_END};
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody else would end a kernel that hangs */
   dup2(STDERR_FILENO, STDOUT_FILENO);
   if (!ord_kernel_test(request->positional[0], &options, tell_row, &pipe, &err)) end.code = cli_fail(&err);
   tell(pipe, &end);
@@ -89,6 +93,15 @@ static int64_t now_ms(void) {
 
 typedef enum { CHILD_TOLD, CHILD_IS_GONE, CHILD_IS_LATE } child_news;
 
+/* A plugin can write into the pipe, too. */
+static bool is_whole(const message *got) {
+  const test_row *row = &got->row;
+  return got->kind >= THE_END && got->kind <= (int)ORD_ROW_FAILED && !row->row[sizeof row->row - 1] &&
+         !row->kernel[sizeof row->kernel - 1] && !row->op[sizeof row->op - 1] &&
+         !row->operands[sizeof row->operands - 1] && !row->attributes[sizeof row->attributes - 1] &&
+         !row->text[sizeof row->text - 1];
+}
+
 static child_news listen_to(const child *from, int64_t limit_ms, message *out) {
   const int64_t end = now_ms() + limit_ms;
   for (size_t got = 0; got < sizeof *out;) {
@@ -102,7 +115,7 @@ static child_news listen_to(const child *from, int64_t limit_ms, message *out) {
     if (more <= 0) return CHILD_IS_GONE;
     got += (size_t)more;
   }
-  return CHILD_TOLD;
+  return is_whole(out) ? CHILD_TOLD : CHILD_IS_GONE;
 }
 
 /* What a child came to. */
@@ -118,11 +131,25 @@ typedef struct ending {
   bool is_no_memory; /* the report could not be written */
 } ending;
 
+/* Without a pipe it may still be at work: a plugin that closed it, say. */
+static bool ends_within(const child *dying, int64_t limit_ms, int *out_status) {
+  const int64_t end = now_ms() + limit_ms;
+  for (;;) {
+    const pid_t found = waitpid(dying->id, out_status, WNOHANG);
+    if (found > 0 || (found < 0 && errno != EINTR)) return true;
+    if (now_ms() >= end) return false;
+    poll(NULL, 0, 1);
+  }
+}
+
 static void bury(const child *dead, child_news news, int64_t limit_s, ending *out) {
   int status = 0;
-  if (news == CHILD_IS_LATE) kill(dead->id, SIGKILL);
-  while (waitpid(dead->id, &status, 0) < 0 && errno == EINTR) continue;
   close(dead->pipe);
+  if (news != CHILD_IS_LATE && !ends_within(dead, limit_s * 1000, &status)) news = CHILD_IS_LATE;
+  if (news == CHILD_IS_LATE) {
+    kill(dead->id, SIGKILL);
+    while (waitpid(dead->id, &status, 0) < 0 && errno == EINTR) continue;
+  }
   out->verdict = news == CHILD_IS_LATE ? ROW_TIMED_OUT : ROW_CRASHED;
   if (news == CHILD_IS_LATE) {
     snprintf(out->how, sizeof out->how, "no end within %lld s (--time-limit)", (long long)limit_s);
@@ -142,11 +169,11 @@ static ending follow(const child *from, kernel_report *report) {
   ending end = {0};
   message got;
   child_news news;
-  while ((news = listen_to(from, limit_s * 1000, &got)) == CHILD_TOLD && !got.has_ended) {
+  while ((news = listen_to(from, limit_s * 1000, &got)) == CHILD_TOLD && got.kind != THE_END) {
     end.has_told = true;
-    end.is_in_row = got.state == ORD_ROW_BEGINS;
+    end.is_in_row = got.kind == ORD_ROW_BEGINS;
     end.last = got;
-    if (!end.is_in_row && !report_row(report, &got.row, verdict_of[got.state], 0)) end.is_no_memory = true;
+    if (!end.is_in_row && !report_row(report, &got.row, verdict_of[got.kind], 0)) end.is_no_memory = true;
   }
   end.has_ended = news == CHILD_TOLD;
   end.code = end.has_ended ? got.code : CLI_WRONG;
@@ -180,6 +207,7 @@ int cli_kernel_test(const cli_request *request) {
   kernel_report report = {.request = request};
   ending end;
   uint32_t first = 0;
+  signal(SIGCHLD, SIG_DFL); /* where the caller ignores it, no child has a status */
   do {
     child process;
     if (!start(request, first, &process)) return CLI_MACHINE;

@@ -32,7 +32,8 @@ static bool asks_for_help(const char *word) { return strcmp(word, "--help") == 0
 static int run_verb(const cli_verb *verb, int count, char **argument) {
   for (int i = 0; i < count; i++)
     if (asks_for_help(argument[i])) {
-      printf("usage: ordito %s %s\n%s\n\n", verb->name, verb->arguments, verb->about);
+      printf("usage: ordito %s%s%s%s\n%s\n\n", verb->name, *verb->arguments ? " " : "", verb->arguments,
+             verb->groups ? " [options]" : "", verb->about);
       cli_print_options(verb);
       return cli_flush();
     }

@@ -92,7 +92,7 @@ static bool take_text(const option *what, const char *text, const char **out) {
 static bool take_item(cli_list *list, const char *text) {
   const char **grown = realloc(list->item, (list->count + 1) * sizeof *grown);
   if (!grown) {
-    fprintf(stderr, "ordito: out of memory\n");
+    cli_say(stderr, "ordito: out of memory\n");
     return false;
   }
   list->item = grown;
@@ -100,8 +100,11 @@ static bool take_item(cli_list *list, const char *text) {
   return true;
 }
 
+static bool names_file(const option *what) { return strcmp(what->value, "FILE") == 0 || strcmp(what->value, "PATH") == 0; }
+
 static bool take_value(const option *what, const char *text, cli_request *request) {
   void *field = field_of(request, what);
+  if (what->kind != KIND_FLAG && !*text && names_file(what)) return fail(what->name, text, what->value);
   switch (what->kind) {
   case KIND_TEXT:
     return take_text(what, text, field);
@@ -153,11 +156,10 @@ static bool take_option(const cli_verb *verb, int count, char **argument, int *a
 }
 
 /* Which kernels and ops there are shows with the plugins and the model; how a pin is written does not. */
-static bool check_pins(const cli_request *request) {
-  for (uint32_t i = 0; i < request->kernels.count; i++) {
-    const char *pin = request->kernels.item[i], *equal = strchr(pin, '=');
-    if (!equal || equal == pin || !equal[1] || equal[1] == '@')
-      return fail("--kernel", pin, "SELECTOR=KERNEL[@PLUGIN]");
+static bool check_pins(const char *name, const cli_list *pins) {
+  for (uint32_t i = 0; i < pins->count; i++) {
+    const char *pin = pins->item[i], *equal = strchr(pin, '=');
+    if (!equal || equal == pin || !equal[1] || equal[1] == '@') return fail(name, pin, "SELECTOR=KERNEL[@PLUGIN]");
   }
   return true;
 }
@@ -194,7 +196,8 @@ bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *ou
       argument[out->positional_count++] = argument[i]; /* those before it are read already */
     }
   }
-  if (out->positional_count >= verb->least) return check_pins(out) && check_passes(out);
+  if (out->positional_count >= verb->least)
+    return check_pins("--kernel", &out->kernels) && check_pins("--against", &out->against) && check_passes(out);
   cli_say(stderr, "ordito: %s: found %d argument%s; wanted %s\n", verb->name, out->positional_count,
           cli_plural((uint64_t)out->positional_count), verb->arguments);
   return false;

@@ -124,29 +124,26 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
   return opened ? CLI_OK : cli_fail(&err);
 }
 
-bool cli_read_type(const char *option, const char *word, const char *wanted, uint32_t *out) {
-  static const struct {
-    const char *word;
-    uint32_t type;
-  } types[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}, {"i8", ORD_I8}, {"int8", ORD_I8}};
-  if (!word) return true;
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (strcmp(types[i].word, word) == 0 && strstr(wanted, word)) {
-      *out = types[i].type;
-      return true;
-    }
-  cli_say(stderr, "ordito: %s: found '%s'; wanted %s\n", option, word, wanted);
-  return false;
+/* The types that options.def speaks of. */
+static const struct {
+  const char *word;
+  uint32_t type;
+} types[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}, {"int8", ORD_I8}, {"i8", ORD_I8}};
+enum { TYPE_COUNT = sizeof types / sizeof *types };
+
+uint32_t cli_type_of(const char *word) {
+  for (size_t i = 0; word && i < TYPE_COUNT; i++)
+    if (strcmp(types[i].word, word) == 0) return types[i].type;
+  return 0;
 }
 
-static bool read_types(const cli_request *request, uint32_t *out_compute, uint32_t *out_kv_cache) {
-  *out_compute = *out_kv_cache = 0;
-  return cli_read_type("--compute", request->compute, "f32|bf16|int8", out_compute) &&
-         cli_read_type("--kv-cache", request->kv_cache, "f32|bf16", out_kv_cache);
+const char *cli_type_name(uint32_t type) {
+  size_t i = 0;
+  while (i + 1 < TYPE_COUNT && types[i].type != type) i++;
+  return types[i].word;
 }
 
 void cli_session_options(const cli_request *request, ord_session_options *out) {
-  uint32_t compute, kv_cache;
   *out = (ord_session_options){.struct_size = sizeof *out};
   if (request->run_config) ord_run_config_apply(request->run_config, NULL, NULL, out);
   out->pin = request->kernels.item;
@@ -155,14 +152,12 @@ void cli_session_options(const cli_request *request, ord_session_options *out) {
   out->disabled_pass_count = request->disabled_passes.count;
   if (request->eager) out->eager = true;
   if (request->fallback) out->deny_fallback = strcmp(request->fallback, "deny") == 0;
-  if (read_types(request, &compute, &kv_cache) && compute) out->compute = compute;
-  if (kv_cache) out->kv_cache = kv_cache;
+  if (request->compute) out->compute = cli_type_of(request->compute);
+  if (request->kv_cache) out->kv_cache = cli_type_of(request->kv_cache);
 }
 
 int cli_open_bounded(const cli_request *request, int64_t most, cli_stage *out) {
   *out = (cli_stage){0};
-  uint32_t compute, kv_cache;
-  if (!read_types(request, &compute, &kv_cache)) return CLI_USAGE;
   int code = cli_open_context(request, &out->context);
   if (code == CLI_OK) code = cli_load_model(request, out->context, most, &out->model);
   return code;

@@ -128,8 +128,8 @@ static bool append_cache(node_picture *picture, uint32_t index, ord_error *err) 
     if (ord_size_constant(picture->arena, cache->kv_heads, &size[1]) != ORD_SIZE_OK ||
         ord_size_constant(picture->arena, width[i], &size[3]) != ORD_SIZE_OK)
       return ord_fail_memory(err, DOING);
-    if (!append_host(picture, (ord_operand){.name = NAME[i], .role = ORD_STATE, .dtype = cache->dtype, .rank = 4}, IS[i],
-                     size, err))
+    if (!append_host(picture, (ord_operand){.name = NAME[i], .role = ORD_STATE, .dtype = cache->dtype, .rank = 4},
+                     IS[i], size, err))
       return false;
   }
   return true;

@@ -138,6 +138,8 @@ static bool choose_step(ord_lower *lower, uint32_t n, ord_error *err) {
          check_answer(step, err);
 }
 
+enum { TOLD_MAX = 5 }; /* nodes without a kernel that a message lists; the reasons are often the same */
+
 static bool choose_steps(ord_lower *lower, ord_error *err) {
   ord_text refusals = {0};
   uint32_t refused = 0;
@@ -149,12 +151,13 @@ static bool choose_steps(ord_lower *lower, ord_error *err) {
       ord_text_finish(&refusals);
       return false;
     }
-    ord_text_add(&refusals, "%s%s", refused++ ? "\n" : "", refusal.text);
+    if (refused++ < TOLD_MAX) ord_text_add(&refusals, "\n%s", refusal.text);
   }
+  if (refused > TOLD_MAX) ord_text_add(&refusals, "\nand %u more", refused - TOLD_MAX);
   if (refusals.failed)
     ord_fail_memory(err, DOING);
   else if (refused)
-    ord_fail(err, ORD_UNSUPPORTED, "%u of %u node%s without a kernel:\n%s", refused, lower->plan->step_count,
+    ord_fail(err, ORD_UNSUPPORTED, "%u of %u node%s without a kernel:%s", refused, lower->plan->step_count,
              ord_plural(lower->plan->step_count), refusals.bytes);
   ord_text_finish(&refusals);
   return refused == 0;

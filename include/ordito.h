@@ -93,6 +93,13 @@ typedef struct ord_context_options {
  * folder ordito/plugins beside the library. Never the working directory. */
 ORD_API ORD_MUST_CHECK bool ord_context_create(const ord_context_options *options, ord_context **out, ord_error *err);
 ORD_API void ord_context_destroy(ord_context *context);
+/* Loads one more plugin. Each load maps a private copy of the file, so that a rebuilt plugin can be loaded beside the
+ * old one while its kernels run; bytes that are loaded already are an error. *out_name (may be NULL) is the name that
+ * pins select it by: the plugin's own, or with "#2", "#3", .. behind it where that is taken. A node that no pin gives
+ * to it stays with an older plugin whose kernel has the same name and priority. Not while another thread makes a
+ * session or a report or swaps a kernel with this context; sessions may run. */
+ORD_API ORD_MUST_CHECK bool ord_context_load_plugin(ord_context *context, const char *file, const char **out_name,
+                                                    ord_error *err);
 /* How many threads compute, the calling one included. */
 ORD_API uint32_t ord_context_threads(const ord_context *context);
 /* Which kernels there are, per plugin, and which files were refused and why. */
@@ -183,7 +190,7 @@ ORD_API ORD_MUST_CHECK bool ord_session_create(ord_model *model, const ord_sessi
 ORD_API void ord_session_destroy(ord_session *session);
 
 /* A dense tensor, row-major. As an input it is copied; as an output it is borrowed until the next run, reset or
- * destroy of the session. */
+ * destroy of the session (a swap of kernels leaves it alone). */
 typedef struct ord_tensor {
   uint32_t struct_size, dtype, rank; /* dtype: ORD_F32, .. */
   int64_t dim[ORD_RANK_MAX];
@@ -209,6 +216,44 @@ ORD_API void ord_session_rewind(ord_session *session, int64_t tokens);
 /* Asks a running call in another thread to stop at the next step (ORD_CANCELLED). The one call from other threads. */
 ORD_API void ord_session_cancel(ord_session *session);
 
+typedef struct ord_swap_options {
+  uint32_t struct_size;
+  const char *const *pin; /* "SELECTOR=KERNEL[@PLUGIN]", which come behind the pins that the session has */
+  uint32_t pin_count;
+  double tolerance; /* the largest difference that is allowed; 0: derived from the swapped kernels, see below */
+} ord_swap_options;
+
+typedef struct ord_swap_result {
+  uint32_t struct_size;
+  uint32_t node_count; /* nodes that got another kernel, in the plan where they are most */
+  double difference;   /* measured; infinite where one side has a NaN */
+  double tolerance;    /* what was allowed */
+  uint64_t prepare_ns; /* making plans, packing weights, capturing, beside the running session */
+  uint64_t compare_ns, flip_ns;
+} ord_swap_result;
+
+/* Gives nodes other kernels while the session lives: between two runs, or inside the token callback of
+ * ord_session_generate, called by the session's own thread. Prepares new plans beside those that run, compares them
+ * with these, and lets them take over from the next run on by the exchange of one pointer. Caches, inputs, positions
+ * and the outputs of the last run stay.
+ *
+ * Compared is a run of the inputs that are set, in copies of the caches, at the place where the last run was; so there
+ * must have been one since the session was made or reset. The difference is that of the outputs (and kept values) with
+ * floating-point numbers and of what the run appended to the caches: in each the largest difference of two numbers,
+ * over the largest number that the kernels in use have there; the worst of all counts. Rows behind a row's length do
+ * not. A NaN differs from everything. The default tolerance is that of the conformance tests: 2^-23 * (16 + n) + 8 * p,
+ * n the largest dim of an operand of the swapped nodes, p half a step of the coarsest type that products are made or
+ * keys and values kept in (f32 0, bf16 2^-8, int8 2^-7).
+ *
+ * An error where a pin selects nothing or changes nothing (the same kernel of a plugin with the same digest), where a
+ * kernel refuses, fails or differs by more than the tolerance: then the session goes on as it was, bit for bit.
+ * `out` (may be NULL) is filled in either case. */
+ORD_API ORD_MUST_CHECK bool ord_session_swap_kernel(ord_session *session, const ord_swap_options *options,
+                                                    ord_swap_result *out, ord_error *err);
+/* Goes back to the kernels before the last swap, from the next run on; called again, takes that back. They are kept
+ * with their memory until the next swap. An error where nothing was swapped. Where and by whom as a swap. */
+ORD_API ORD_MUST_CHECK bool ord_session_rollback_kernel(ord_session *session, ord_error *err);
+
 /* Names and shapes, for programs that do not know the model: "x f32 [batch, seq, 384]"; NULL past the end. */
 ORD_API const char *ord_session_input(const ord_session *session, uint32_t index);
 ORD_API const char *ord_session_output(const ord_session *session, uint32_t index);
@@ -221,8 +266,9 @@ typedef struct ord_run_config ord_run_config;
 ORD_API ORD_MUST_CHECK bool ord_run_config_load(const char *file, ord_run_config **out, char **out_messages,
                                                 ord_error *err);
 ORD_API void ord_run_config_destroy(ord_run_config *config);
-/* Writes what the configuration says into the options; what it does not mention stays as it is. Each may be NULL. The
- * options then borrow from the configuration. */
+/* Writes what the configuration says into the options; what it does not mention stays as it is. Each may be NULL; one
+ * without its struct_size is left alone. The options then borrow from the configuration. A configuration does not
+ * change: several threads may apply it. */
 ORD_API void ord_run_config_apply(const ord_run_config *config, ord_context_options *context, ord_model_options *model,
                                   ord_session_options *session);
 
@@ -283,7 +329,12 @@ ORD_API ORD_MUST_CHECK bool ord_model_report_explain(ord_model *model, const ord
 /* Memory by kind, in bytes. */
 typedef struct ord_memory_report {
   uint32_t struct_size;
-  uint64_t weights, packed, cache, arena, worker, captures, peak;
+  uint64_t weights, packed; /* as stored, and as kernels keep them; shared by all sessions of the model */
+  uint64_t cache;           /* keys and values */
+  uint64_t arena;           /* values between steps */
+  uint64_t worker;          /* of the threads, during a launch */
+  uint64_t captures;
+  uint64_t peak; /* the most that all of it was at a time */
 } ord_memory_report;
 ORD_API ORD_MUST_CHECK bool ord_session_memory(const ord_session *session, ord_memory_report *out, ord_error *err);
 /* What a session with these options will need, before anything is allocated for it: weights, packed, cache, arena and
@@ -291,7 +342,8 @@ ORD_API ORD_MUST_CHECK bool ord_session_memory(const ord_session *session, ord_m
 ORD_API ORD_MUST_CHECK bool ord_model_estimate_memory(ord_model *model, const ord_session_options *options,
                                                       ord_memory_report *out, ord_error *err);
 
-/* One run as bench needs it: `eager` chooses the walk. What is asked for is added to what ord_session_step_time tells. */
+/* One run as bench needs it: `eager` chooses the walk. What is asked for is added to what ord_session_step_time tells.
+ * Set struct_size and the flags; fails as ord_session_run does. */
 typedef struct ord_timing {
   uint32_t struct_size;
   bool eager;
@@ -303,24 +355,24 @@ typedef struct ord_timing {
   uint32_t phases;   /* out: launches of the run, each with a barrier behind it */
 } ord_timing;
 ORD_API ORD_MUST_CHECK bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err);
-/* A step of the plan that the last run used. Text is borrowed, valid while the session lives. Sums and numbers of runs
- * are those since ord_session_times_reset. */
+/* A step of the plan that the last run used. Text is borrowed, valid until the session is destroyed or swaps kernels.
+ * Sums and numbers of runs are those since ord_session_times_reset. */
 typedef struct ord_step_time {
   uint32_t struct_size;
   uint32_t phases;
   const char *path, *op, *kernel; /* path: of the first op that it stands for */
-  uint64_t ns, runs;           /* wall time, of runs timed by step */
-  uint64_t busy_ns, busy_runs; /* of the busiest thread of each phase, of runs timed by thread */
+  uint64_t ns, runs;              /* wall time, of runs timed by step */
+  uint64_t busy_ns, busy_runs;    /* of the busiest thread of each phase, of runs timed by thread */
   /* Of the last run timed by step: the operations that the products of matrices in it cannot do without (a
    * multiply-add counts twice), bytes of weights as the kernel reads them (of a table only the rows looked up), bytes
    * of the caches. */
   uint64_t operations, weight_bytes, cache_bytes;
 } ord_step_time;
-/* False past the last step, and where the last call was no finished run. */
+/* Steps in the order of the plan. False past the last one, and where the last call was no finished run. */
 ORD_API ORD_MUST_CHECK bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_time *out);
 ORD_API void ord_session_times_reset(ord_session *session);
 
-/* What making the session took. Packs that another session had made took nothing. */
+/* What making the session took, wall time. Packs that another session had made took nothing. */
 typedef struct ord_startup_times {
   uint32_t struct_size;
   uint64_t read_ns, pack_ns, capture_ns;
@@ -328,31 +380,32 @@ typedef struct ord_startup_times {
 } ord_startup_times;
 ORD_API ORD_MUST_CHECK bool ord_session_startup(const ord_session *session, ord_startup_times *out, ord_error *err);
 
-/* Sets every input that has to be set (the tokens too) to numbers that repeat for a seed: floats in [-1, 1), integers 0,
- * bools true. A run-time dim gets `length`, or the nearest that the model allows; where the model has tokens, those
- * other than the token axis get their minimum. *out_tokens, the tokens of all rows; 0: the model has none. */
+/* Sets every input that has to be set (the tokens too) to numbers that repeat for a seed: floats in [-1, 1), integers
+ * 0, bools true. A run-time dim gets `length`, or the nearest that the model allows; where the model has tokens, those
+ * other than the token axis get 1 in place of it. *out_tokens: the tokens of all rows; 0: the model has none. */
 ORD_API ORD_MUST_CHECK bool ord_session_set_random(ord_session *session, int64_t length, uint64_t seed,
                                                    int64_t *out_tokens, ord_error *err);
 
 /* What the machine can do at this moment, with the threads of a context: speeds mean something beside probes of the
- * same process and minute only. Use one while no session of the context runs. */
+ * same process and minute only. Of one thread at a time, while no session of the context runs; destroy it before the
+ * context. */
 typedef struct ord_probe ord_probe;
 typedef struct ord_probe_result {
   uint32_t struct_size;
   double per_s;    /* bytes, or operations (a multiply-add is two) */
   const char *how; /* the fastest way of those tried; static */
 } ord_probe_result;
-/* read_bytes: of memory to be read, several times what the caches hold. */
+/* read_bytes: of memory that the probe takes and reads, several times what the caches hold. */
 ORD_API ORD_MUST_CHECK bool ord_probe_create(ord_context *context, size_t read_bytes, ord_probe **out, ord_error *err);
 ORD_API void ord_probe_destroy(ord_probe *probe);
 /* Streaming reads, in several patterns, each once through the memory. */
 ORD_API ORD_MUST_CHECK bool ord_probe_read(ord_probe *probe, ord_probe_result *out, ord_error *err);
-/* Multiply-adds in registers. compute: ORD_F32, ORD_BF16, ORD_I8; a type that the CPU has no instruction for is computed
- * in f32. */
-ORD_API ORD_MUST_CHECK bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out,
-                                           ord_error *err);
+/* Multiply-adds in registers. compute: ORD_F32, ORD_BF16, ORD_I8 (another is ORD_INVALID); a type that the CPU has no
+ * instruction for is computed in f32. */
+ORD_API ORD_MUST_CHECK bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out, ord_error *err);
 /* Reads as many bytes of the model's weight file as the model has weights into new memory, and writes as many bytes as
- * its sessions hold packed, on the context's threads. *out_ns 0: the weights do not come from one file. */
+ * its sessions hold packed, on the context's threads, as ord_probe does. *out_ns: wall time; 0: the weights do not come
+ * from one file. */
 ORD_API ORD_MUST_CHECK bool ord_model_probe_startup(const ord_model *model, uint64_t *out_ns, ord_error *err);
 
 /* The op table of docs/model_format.md. */

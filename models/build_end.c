@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "models/builder.h"
+#include "runtime/text.h"
 
 /* ---- outputs ---------------------------------------------------------------------------------------------------- */
 
@@ -126,7 +127,7 @@ static void tell_missing(ord_builder *builder, const ord_names *listed) {
   if (count)
     ord_tell(&builder->teller, builder->description->order_place[0],
              "the order lacks %u weight%s of the graph: %s%s; wanted each once", count, ord_plural(count),
-             ord_scalar_join(missing, ", ", list, sizeof list), count > SHOWN_MAX ? ", .." : "");
+             ord_join_words(missing, ", ", list, sizeof list), count > SHOWN_MAX ? ", .." : "");
 }
 
 void ord_check_order(ord_builder *builder) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/builder_item.h"
+#include "runtime/text.h"
 
 /* ---- an item that is none --------------------------------------------------------------------------------------- */
 
@@ -33,7 +34,7 @@ static void tell_item(ord_builder *builder, const ord_yaml_node *item) {
   for (const ord_yaml_node *key = item->first; key && count < 4; key = key->next) name[count++] = key->text;
   char list[300];
   ord_tell(&builder->teller, item, "an item is one op; found %u keys: %s%s; wanted each behind its own '-'",
-           item->count, ord_scalar_join(name, ", ", list, sizeof list), item->count > 4 ? ", .." : "");
+           item->count, ord_join_words(name, ", ", list, sizeof list), item->count > 4 ? ", .." : "");
   for (const ord_yaml_node *key = item->first; key && !builder->has_stopped; key = key->next)
     bind_what_it_gives(builder, key->value);
 }
@@ -65,7 +66,7 @@ static void tell_unknown_op(ord_builder *builder, const ord_yaml_node *key) {
     if (!(ord_op_get(i)->flags & ORD_OP_HOST)) name[count++] = ord_op_get(i)->name;
   name[count++] = ORD_REPEAT;
   char list[600];
-  ord_scalar_join(name, " or ", list, sizeof list);
+  ord_join_words(name, " or ", list, sizeof list);
   for (uint32_t i = 0; i < description->block_count; i++) name[count++] = description->block[i].name;
   const bool is_kept = builder->teller.list->error_count < ORD_DIAGNOSTIC_LIMIT;
   const char *nearest = is_kept ? ord_nearest_name(key->text, name, count) : NULL;

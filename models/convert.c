@@ -201,8 +201,10 @@ static bool take_decoded(writer *to, const ord_convert_tensor *tensor, ord_dtype
 
 /* Reads the scales of the source's codes, or works out those of its numbers. */
 static bool find_scales(writer *to, const ord_convert_tensor *tensor) {
-  if (tensor->make == ORD_MAKE_NUMBERS)
-    return ord_weight_file_read(to->file, tensor->scale, 0, tensor->rows.count * sizeof *to->scale, to->scale, to->err);
+  if (tensor->make == ORD_MAKE_NUMBERS) {
+    const uint64_t bytes = tensor->rows.count * sizeof *to->scale;
+    return ord_weight_scales_read(to->file, tensor->scale, &(ord_weight_span){1, 0, bytes, bytes}, to->scale, to->err);
+  }
   if (!read_pieces(to, tensor, take_largest)) return false;
   ord_int8_scales(tensor->rows.count, to->scale);
   return true;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/description_fields.h"
+#include "runtime/text.h"
 
 static const char dim_wanted[] = "a number";
 
@@ -43,7 +44,7 @@ static const ord_yaml_node *choose_row(ord_reader *reader, const ord_yaml_node *
   for (const ord_yaml_node *key = sizes->first; key; key = key->next) name[count++] = key->text;
   char list[400];
   const char *nearest = wanted ? ord_nearest_name(wanted, name, count) : NULL;
-  ord_scalar_join(name, ", ", list, sizeof list);
+  ord_join_words(name, ", ", list, sizeof list);
   if (!wanted)
     ord_tell(&reader->teller, sizes, "the model comes in sizes %s; found no choice; wanted one (--size)", list);
   else

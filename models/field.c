@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/text.h"
+
 /* Beyond so many keys nobody looks for what a key may have meant. */
 enum { CANDIDATE_MAX = 64, COMPARED_KEY_MAX = 100 };
 
@@ -138,7 +140,7 @@ static void tell_unknown_key(ord_teller *teller, const ord_yaml_node *key, const
     ord_tell(teller, key, "%s has no key '%.200s'; did you mean '%s'?", what, key->text, nearest);
   else
     ord_tell(teller, key, "%s has no key '%.200s'; wanted %s", what, key->text,
-             ord_scalar_join(candidate, " or ", list, sizeof list));
+             ord_join_words(candidate, " or ", list, sizeof list));
 }
 
 bool ord_field_check_keys(ord_teller *teller, const ord_yaml_node *map, const char *what, const ord_key *key,

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "models/field.h"
+#include "runtime/device.h"
+#include "runtime/text.h"
 
 typedef struct run_reader {
   ord_run_rules *rules;
@@ -27,8 +29,7 @@ static bool read_word(run_reader *reader, const ord_yaml_node *node, const char 
                       uint32_t *out) {
   ord_fault fault;
   char list[100];
-  if (!ord_field_is_scalar(&reader->teller, node, field, ord_scalar_join(word, " or ", list, sizeof list)))
-    return false;
+  if (!ord_field_is_scalar(&reader->teller, node, field, ord_join_words(word, " or ", list, sizeof list))) return false;
   if (ord_scalar_word(field, node->text, word, out, &fault)) return true;
   ord_tell_fault(&reader->teller, node, &fault);
   return false;
@@ -41,9 +42,8 @@ static void read_device(run_reader *reader, const ord_yaml_node *node) {
 }
 
 static void read_cpu(run_reader *reader, const ord_yaml_node *node) {
-  static const char *const word[] = {"baseline", "avx2", "avx512", "native", NULL};
   uint32_t which;
-  if (read_word(reader, node, "cpu", word, &which)) reader->rules->cpu = word[which];
+  if (read_word(reader, node, "cpu", ord_cpu_levels, &which)) reader->rules->cpu = ord_cpu_levels[which];
 }
 
 static void read_type(run_reader *reader, const ord_yaml_node *node, const char *field, const char *const *word,
@@ -113,6 +113,10 @@ static void read_plugins(run_reader *reader, const ord_yaml_node *node) {
   }
   for (const ord_yaml_node *entry = node->first; entry; entry = entry->next) {
     if (!ord_field_is_scalar(&reader->teller, entry, "plugins", "the path of a file")) continue;
+    if (!*entry->text) {
+      ord_tell(&reader->teller, entry, "plugins: found ''; wanted the path of a file");
+      continue;
+    }
     const char *path = resolve_path(reader, entry->text);
     if (path)
       rules->plugin[rules->plugin_count++] = path;

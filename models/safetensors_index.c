@@ -107,10 +107,10 @@ static bool check_shards_exist(index_reader *reader) {
     if (++count == ORD_LIST_MAX + 1) ord_text_add(&missing, ", ..");
   }
   if (done && count)
-    done = missing.failed
-               ? ord_fail_memory(reader->err, "looking for shards")
-               : ord_fail(reader->err, ORD_INVALID, "%s: %u of %zu shards are missing: %s; wanted them beside the index",
-                          reader->file->path, count, json_object_size(reader->shards), missing.bytes);
+    done = missing.failed ? ord_fail_memory(reader->err, "looking for shards")
+                          : ord_fail(reader->err, ORD_INVALID,
+                                     "%s: %u of %zu shards are missing: %s; wanted them beside the index",
+                                     reader->file->path, count, json_object_size(reader->shards), missing.bytes);
   ord_text_finish(&missing);
   return done;
 }

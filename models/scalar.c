@@ -155,16 +155,6 @@ bool ord_scalar_bool(const char *field, const char *text, bool *out, ord_fault *
   return ord_fault_set(fault, 0, "%s: found '%.60s'; wanted true or false%s", field, text, hint);
 }
 
-const char *ord_scalar_join(const char *const *word, const char *last, char *buffer, size_t bytes) {
-  size_t length = 0;
-  buffer[0] = '\0';
-  for (; *word && length < bytes; word++) {
-    const char *before = length == 0 ? "" : word[1] ? ", " : last;
-    length += (size_t)snprintf(buffer + length, bytes - length, "%s%s", before, *word);
-  }
-  return buffer;
-}
-
 bool ord_scalar_word(const char *field, const char *text, const char *const *word, uint32_t *out, ord_fault *fault) {
   uint32_t count = 0;
   for (; word[count]; count++) {
@@ -175,7 +165,7 @@ bool ord_scalar_word(const char *field, const char *text, const char *const *wor
   char list[400];
   const char *nearest = ord_nearest_name(text, word, count);
   return ord_fault_set(fault, 0, "%s: found '%.60s'; wanted %s%s%s%s", field, text,
-                       ord_scalar_join(word, " or ", list, sizeof list), nearest ? "; did you mean '" : "",
+                       ord_join_words(word, " or ", list, sizeof list), nearest ? "; did you mean '" : "",
                        nearest ? nearest : "", nearest ? "'?" : "");
 }
 

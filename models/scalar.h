@@ -38,7 +38,4 @@ ORD_MUST_CHECK bool ord_scalar_label(const char *what, const char *text, ord_fau
 /* `token` begins like a number but is no row of plain digits: says so and, where it can, what to write. False. */
 bool ord_scalar_refuse_digits(const char *token, size_t offset, ord_fault *fault);
 
-/* A list of words as a sentence has it, "true, false or maybe", into `buffer`. Returns `buffer`. */
-const char *ord_scalar_join(const char *const *word, const char *last, char *buffer, size_t bytes);
-
 #endif

@@ -14,9 +14,9 @@
 #include "runtime/text.h"
 
 #define FOLDERS_VARIABLE "ORDITO_MODELS"
-#define WANTED_IN_FOLDER "model.safetensors, model.safetensors.index.json, *.gguf or *.bin"
+#define WANTED_IN_FOLDER "model.safetensors, model.safetensors.index.json or *.bin"
 
-/* A leading '*' is any text. */
+/* A leading '*' is any text. GGUF is among them to be refused by its name. */
 static const char *const weight_names[] = {"model.safetensors", "model.safetensors.index.json", "*.gguf", "*.bin"};
 
 static bool is_weight_name(const char *name) {
@@ -54,8 +54,7 @@ static void add_name(ord_text *list, uint32_t *count, const char *name) {
 static bool content_read(const char *folder, folder_content *content, ord_error *err) {
   struct dirent **entry;
   const int count = scandir(folder, &entry, NULL, alphasort);
-  if (count < 0)
-    return ord_fail(err, ord_status_of_errno(errno), "%s: cannot be listed: %s", folder, strerror(errno));
+  if (count < 0) return ord_fail(err, ord_status_of_errno(errno), "%s: cannot be listed: %s", folder, strerror(errno));
   ord_text path = {0};
   for (int i = 0; i < count; i++) {
     const char *name = entry[i]->d_name;
@@ -168,7 +167,8 @@ bool ord_weight_file_find(const char *given, const char *model_file, const ord_d
                ? ord_fail_memory(err, "looking for weights")
                : ord_fail(err, ORD_INVALID,
                           "no weights for model '%s'; looked in %s; wanted a folder with " WANTED_IN_FOLDER
-                          ", or --weights PATH, or " FOLDERS_VARIABLE " set to a folder of such folders",
+                          ", or --weights PATH, or " FOLDERS_VARIABLE
+                          " set to a folder of such folders, or --random-weights SEED",
                           state.full_name, state.looked.length ? state.looked.bytes : "no folder");
   ord_text_finish(&state.looked);
   *out_path = state.found;

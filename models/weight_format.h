@@ -114,6 +114,10 @@ uint64_t ord_weight_span_bytes(const ord_weight_span *span);
 ORD_MUST_CHECK bool ord_weight_span_read(const ord_weight_file *file, uint32_t tensor, const ord_weight_span *span,
                                          uint64_t offset, size_t bytes, void *into, ord_error *err);
 
+/* Reads the scales of tensor `scale` that lie in `span`; one that is no finite number from 0 is an error. */
+ORD_MUST_CHECK bool ord_weight_scales_read(const ord_weight_file *file, uint32_t scale, const ord_weight_span *span,
+                                           float *into, ord_error *err);
+
 /* weight_holes.c: warns (`weight-hole`) of slices of one tensor that overlap or leave a part of it unread. */
 ORD_MUST_CHECK bool ord_weight_warn_holes(const ord_weight_file *file, const ord_graph *graph,
                                           const ord_mapping *mapping, ord_diagnostics *list, ord_error *err);

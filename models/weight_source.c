@@ -37,8 +37,7 @@ static bool source_read_scale(void *context, uint32_t weight, void *into, ord_er
   if (from->scale == ORD_NONE)
     return ord_fail(err, ORD_INTERNAL, "%s: tensor '%s' has no scales", source->file->path,
                     source->file->tensor[from->tensor].name);
-  return ord_weight_span_read(source->file, from->scale, &from->scale_span, 0, ord_weight_span_bytes(&from->scale_span),
-                              into, err);
+  return ord_weight_scales_read(source->file, from->scale, &from->scale_span, into, err);
 }
 
 static void source_destroy(void *context) {

@@ -5,6 +5,8 @@
  */
 #include "models/weight_format.h"
 
+#include <float.h>
+
 /* The span of elements start .. start + length of axis `axis` in a dense block of `dim`; all was checked to fit. */
 static ord_weight_span cut(uint32_t rank, const int64_t *dim, uint32_t axis, int64_t start, int64_t length,
                            uint64_t element_bytes) {
@@ -75,6 +77,21 @@ bool ord_weight_span_read(const ord_weight_file *file, uint32_t tensor, const or
     to += part;
     offset += part;
     bytes -= part;
+  }
+  return true;
+}
+
+bool ord_weight_scales_read(const ord_weight_file *file, uint32_t scale, const ord_weight_span *span, float *into,
+                            ord_error *err) {
+  const uint64_t bytes = ord_weight_span_bytes(span), count = bytes / sizeof *into;
+  if (!ord_weight_span_read(file, scale, span, 0, bytes, into, err)) return false;
+  for (uint64_t i = 0; i < count; i++) {
+    if (into[i] >= 0 && into[i] <= FLT_MAX) continue;
+    const uint64_t at = i * sizeof *into, place = span->base + at / span->run * span->stride + at % span->run;
+    const ord_file_tensor *tensor = &file->tensor[scale];
+    return ord_fail(err, ORD_INVALID, "%s: tensor '%s', row %llu: found %g; wanted a finite number from 0",
+                    file->disk[tensor->file].path, tensor->name, (unsigned long long)(place / sizeof *into),
+                    (double)into[i]);
   }
   return true;
 }

@@ -276,6 +276,7 @@ void ord_yaml_read(const char *text, size_t bytes, size_t byte_limit, ord_arena 
   yaml_parser_delete(&parser);
   if (!is_whole) return;
   if (!reader.root)
-    ord_diagnose(list, 1, 1, "the file is empty; found no text; wanted a model that begins with ordito: 1");
+    ord_diagnose(list, 1, 1,
+                 "the file is empty; found no text; wanted ordito: 1, a model, or ordito_run: 1, a run configuration");
   *out = reader.root;
 }

@@ -328,9 +328,9 @@ static const ord_case attention_cases[] = {
     {"q[1,1,4,8] k[1,1,530,8] v[1,1,530,8]", "causal=true soft_cap=3 window_before=300"},
     {"q[1,1,5,8] k[1,1,300,8] v[1,1,300,8] mask[5,300]=-inf,0,-2", "causal=false"},
     /* positions and windows at the ends of the numbers */
-    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=true align=9223372036854775807"},
+    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=true align=9223372036854775806"},
     {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=true align=9223372036854775806 window_before=9223372036854775803"},
-    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=9223372036854775807 window_before=9223372036854775807"},
+    {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=9223372036854775806 window_before=9223372036854775807"},
     {"q[1,1,3,8] k[1,1,9,8] v[1,1,9,8]", "causal=false align=3 window_after=9223372036854775807"},
     {"q[1,1,9,8] k[1,1,3,8] v[1,1,3,8]", "causal=true align=last window_before=9223372036854775807"},
     /* score */

@@ -115,6 +115,8 @@ bool ord_fail_plugin(ord_error *err, ord_status code, const ord_plugin_error *fr
   error_text text = begin_text(err);
   if (bytes)
     append_format(&text, "%s: %.*s", who, bytes, from->text);
+  else if (code == ORD_NO_MEMORY)
+    append_format(&text, "%s: out of memory", who);
   else
     append_format(&text, "%s: failed without a reason (status %d)", who, (int)code);
   if (from->native) append_format(&text, " (native code %d)", from->native);

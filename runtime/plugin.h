@@ -40,7 +40,8 @@ ORD_MUST_CHECK bool ord_registry_add_static(ord_registry *registry, const ord_ma
  * name that is already there; notes the verdict either way. */
 ORD_MUST_CHECK bool ord_registry_load(ord_registry *registry, const char *path, ord_error *err);
 
-/* Loads one file beside plugins of the same name, as a rebuilt one beside the old: then its entry's name gets "#2", "#3",
+/* Loads one file beside plugins of the same name, as a rebuilt one beside the old: then its entry's name gets "#2",
+ * "#3",
  * .. appended, so that pins tell them apart. Refuses bytes that are loaded already. */
 ORD_MUST_CHECK bool ord_registry_load_beside(ord_registry *registry, const char *path, const ord_plugin_entry **out,
                                              ord_error *err);

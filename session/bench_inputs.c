@@ -14,7 +14,7 @@ static int64_t clip(int64_t wanted, const ord_graph_run_dim *dim) {
 static void choose_run_dims(const ord_session *session, int64_t length, int64_t *out) {
   for (uint32_t i = 0; i < session->graph->run_dim_count; i++) {
     const ord_graph_run_dim *dim = &session->graph->run_dim[i];
-    out[i] = session->has_tokens && i != session->token_dim ? dim->min : clip(length, dim);
+    out[i] = clip(session->has_tokens && i != session->token_dim ? 1 : length, dim); /* 0 rows would measure nothing */
   }
 }
 

@@ -7,10 +7,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/pages.h"
 #include "runtime/probe.h"
 #include "session/parts.h"
 
@@ -97,16 +97,14 @@ static bool load_slice(void *context, uint32_t chunk, uint32_t chunk_count, uint
 /* All into memory that nobody has touched yet. */
 static bool load_once(load_work *work, ord_pool *pool, bool large_pages, uint64_t *out_ns, ord_error *err) {
   const uint64_t begin = ord_clock_ns();
-  void *memory = mmap(NULL, work->all_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
+  work->memory = ord_pages_take(work->all_bytes, large_pages);
+  if (!work->memory)
     return ord_fail(err, ORD_NO_MEMORY, "out of memory: the start-up probe needs %zu bytes", work->all_bytes);
-  if (large_pages) madvise(memory, work->all_bytes, MADV_HUGEPAGE); /* a wish */
-  work->memory = memory;
   ord_pool_lease(pool);
   const bool done = ord_pool_phase(pool, load_slice, work, (uint32_t)((work->all_bytes - 1) / SLICE_BYTES + 1));
   ord_pool_release(pool);
   *out_ns = ord_clock_ns() - begin;
-  munmap(memory, work->all_bytes);
+  ord_pages_release(work->memory);
   return done || ord_fail(err, ORD_IO, "the start-up probe could not read the weights; %s", strerror(work->failure));
 }
 

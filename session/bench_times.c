@@ -197,10 +197,10 @@ bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_
 }
 
 void ord_session_times_reset(ord_session *session) {
-  for (uint32_t i = 0; i < session->lane_count; i++) {
-    ord_lane_times *times = session->lane[i].times;
+  for (uint32_t i = 0; i < session->lanes->count; i++) {
+    ord_lane_times *times = session->lanes->lane[i].times;
     if (!times) continue;
-    memset(times->step, 0, session->lane[i].plan->step_count * sizeof *times->step);
+    memset(times->step, 0, session->lanes->lane[i].plan->step_count * sizeof *times->step);
     times->step_runs = times->thread_runs = 0;
   }
 }

@@ -82,4 +82,11 @@ void ord_context_destroy(ord_context *context) {
   free(context);
 }
 
+bool ord_context_load_plugin(ord_context *context, const char *file, const char **out_name, ord_error *err) {
+  const ord_plugin_entry *loaded = NULL;
+  if (!ord_registry_load_beside(context->registry, file, &loaded, err)) return false;
+  if (out_name) *out_name = loaded->manifest->name;
+  return true;
+}
+
 uint32_t ord_context_threads(const ord_context *context) { return ord_pool_threads(context->device->pool); }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the opaque handles of ordito.h hold. Only files of session/ include this.
- *   context: device, pool, plugins    model: description, op graph, weight store    session: plans, memory, captures
+ *   context: device, pool, plugins    model: description, op graph, weight store
+ *   session: inputs, caches, and lanes: plans with their memory and captures
  */
 #ifndef ORDITO_SESSION_PARTS_H
 #define ORDITO_SESSION_PARTS_H
@@ -46,6 +47,17 @@ typedef struct ord_lane {
   ord_lane_times *times; /* NULL until a run is timed by step or by thread */
 } ord_lane;
 
+/* The lanes of a session with all that belongs to one choice of kernels: swapping a kernel exchanges the whole. */
+typedef struct ord_lanes {
+  ord_arena arena; /* pins, names */
+  ord_chooser chooser;
+  ord_lane lane[2];
+  uint32_t count;
+  void *worker; /* memory for each thread, shared by the lanes since only one runs at a time */
+  size_t worker_stride;
+  uint64_t capture_ns; /* that capturing them took */
+} ord_lanes;
+
 /* What the caller has set for an input, dense. */
 typedef struct ord_input_state {
   void *data;
@@ -56,11 +68,12 @@ typedef struct ord_input_state {
 
 struct ord_session {
   ord_model *model;
-  ord_graph *graph; /* the model's, with `sample` if it generates */
-  ord_chooser chooser;
-  ord_arena arena; /* pins, names */
-  ord_lane lane[2];
-  uint32_t lane_count;
+  ord_graph *graph;            /* the model's, with `sample` if it generates */
+  ord_session_options options; /* its lists lie in `arena`; the pins are those of the lanes */
+  ord_arena arena;
+  ord_lanes *lanes;    /* those that run */
+  ord_lanes *former;   /* those before the last swap, for a way back, or NULL */
+  ord_lanes *kept;     /* lanes before those, for the outputs of the last run alone, or NULL */
   ord_size new_tokens; /* tokens of a row in a run: of the input with `fill: tokens`, or of what enters the caches */
   bool has_tokens;
   uint32_t token_dim;                 /* the run-time dim that new_tokens is, or ORD_NONE */
@@ -77,8 +90,6 @@ struct ord_session {
   int64_t *cache_length; /* [cache_count] */
   uint64_t cache_bytes;
 
-  void *worker;
-  size_t worker_stride;
   void **output_copy; /* [outputs of the lane]: dense copies of strided outputs, made on demand */
   uint32_t output_copy_count;
   char **described; /* ord_session_input, ord_session_output */
@@ -87,10 +98,24 @@ struct ord_session {
   bool is_eager, generates, poisons;
 };
 
-/* lanes.c: the plans. `dry` plans choose and place but read no weight, make no memory. */
-ORD_MUST_CHECK bool ord_lane_create(ord_session *session, const ord_session_options *options, bool single_token,
-                                    bool dry, ord_lane *lane, ord_error *err);
-void ord_lane_finish(ord_session *session, ord_lane *lane);
+/* lanes.c: plans, their memory and their captures. The pins of `before` (NULL: none) come first, without those that
+ * `pin` replaces. `dry` plans choose and place but read no weight, make no memory. */
+ORD_MUST_CHECK bool ord_lanes_create(ord_session *session, const ord_lanes *before, const char *const *pin,
+                                     uint32_t pin_count, bool dry, ord_lanes **out, ord_error *err);
+void ord_lanes_destroy(ord_session *session, ord_lanes *lanes);
+
+/* swap_compare.c: by how much two lanes differ, and where that is. */
+typedef struct ord_difference {
+  double part;      /* the largest difference over the largest value; infinite: a NaN, or a value where all is zero */
+  const char *name; /* of the output or the cache; NULL: nothing was compared. Borrowed from the session's graphs. */
+} ord_difference;
+/* Makes the run of the inputs that are set, at the place of the last run, with the lanes that run and with `other`; in
+ * copies of all that a run changes. */
+ORD_MUST_CHECK bool ord_lanes_compare(ord_session *session, const ord_lanes *other, ord_difference *out,
+                                      ord_error *err);
+
+/* runs.c: the outputs of the last run can no longer be read. */
+void ord_session_forget_outputs(ord_session *session);
 
 /* session.c: a session for reports, which has dry plans and nothing that a run needs. `options` NULL: the defaults. */
 ORD_MUST_CHECK bool ord_session_create_dry(ord_model *model, const ord_session_options *options, ord_session **out,

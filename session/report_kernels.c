@@ -170,7 +170,7 @@ bool ord_model_report_explain(ord_model *model, const ord_session_options *optio
     ord_text_add(&text, "{\"plans\": [");
   else
     explain_plugins(model->context->registry, &text);
-  for (uint32_t i = 0; i < session->lane_count; i++) explain_plan(&session->lane[i], json, i == 0, &text);
+  for (uint32_t i = 0; i < session->lanes->count; i++) explain_plan(&session->lanes->lane[i], json, i == 0, &text);
   if (json) ord_text_add(&text, "]}\n");
   ord_session_destroy(session);
   return ord_text_give(&text, "writing a report", out, err);

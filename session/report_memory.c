@@ -18,8 +18,8 @@ bool ord_model_estimate_memory(ord_model *model, const ord_session_options *opti
       done = ord_cache_part_bytes(&session->graph->cache[i], maximum, part, &bytes, err);
       report.cache += bytes;
     }
-  for (uint32_t i = 0; done && i < session->lane_count; i++) {
-    const ord_plan *plan = session->lane[i].plan;
+  for (uint32_t i = 0; done && i < session->lanes->count; i++) {
+    const ord_plan *plan = session->lanes->lane[i].plan;
     if (plan->stored_bytes > report.weights) report.weights = plan->stored_bytes; /* the lanes share them */
     if (plan->packed_bytes > report.packed) report.packed = plan->packed_bytes;
     report.arena += plan->arena_bytes;
@@ -29,18 +29,24 @@ bool ord_model_estimate_memory(ord_model *model, const ord_session_options *opti
   return done && ord_struct_give(&report, "ord_memory_report", out, sizeof report, err);
 }
 
+static void add_lanes(const ord_device *device, const ord_lanes *lanes, ord_memory_report *report) {
+  if (!lanes) return;
+  report->worker += lanes->worker_stride * ord_pool_threads(device->pool);
+  for (uint32_t i = 0; i < lanes->count; i++) {
+    report->arena += lanes->lane[i].plan->arena_bytes;
+    if (lanes->lane[i].capture) report->captures += device->table->capture_bytes(lanes->lane[i].capture);
+  }
+}
+
 bool ord_session_memory(const ord_session *session, ord_memory_report *out, ord_error *err) {
   const ord_device *device = session->model->context->device;
   ord_weight_usage usage = {0};
   if (session->model->store) usage = ord_weight_store_usage(session->model->store);
-  ord_memory_report report = {.weights = usage.original_bytes,
-                              .packed = usage.packed_bytes,
-                              .cache = session->cache_bytes,
-                              .worker = session->worker_stride * ord_pool_threads(device->pool)};
-  for (uint32_t i = 0; i < session->lane_count; i++) {
-    report.arena += session->lane[i].plan->arena_bytes;
-    if (session->lane[i].capture) report.captures += device->table->capture_bytes(session->lane[i].capture);
-  }
+  ord_memory_report report = {
+      .weights = usage.original_bytes, .packed = usage.packed_bytes, .cache = session->cache_bytes};
+  add_lanes(device, session->lanes, &report);
+  add_lanes(device, session->former, &report);
+  add_lanes(device, session->kept, &report);
   report.peak = usage.peak_bytes + report.cache + report.arena + report.worker + report.captures;
   return ord_struct_give(&report, "ord_memory_report", out, sizeof report, err);
 }

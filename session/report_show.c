@@ -124,9 +124,9 @@ static bool show_text(const ord_model *model, const ord_show_options *options, c
     ord_graph_print(text, model->graph);
     if (!show_parameters(model->graph, text, err)) return false;
   }
-  for (uint32_t i = 0; plans && i < plans->lane_count; i++) {
-    if (options->passes) show_passes(&plans->lane[i], text);
-    if (options->plan) show_plan(&plans->lane[i], text);
+  for (uint32_t i = 0; plans && i < plans->lanes->count; i++) {
+    if (options->passes) show_passes(&plans->lanes->lane[i], text);
+    if (options->plan) show_plan(&plans->lanes->lane[i], text);
   }
   return true;
 }
@@ -228,7 +228,7 @@ static bool show_json(const ord_model *model, const ord_session *plans, ord_text
   ord_text_add(text, "]");
   if (plans) {
     ord_text_add(text, ",\n  \"plans\": [");
-    for (uint32_t i = 0; i < plans->lane_count; i++) json_plan(text, &plans->lane[i], i == 0);
+    for (uint32_t i = 0; i < plans->lanes->count; i++) json_plan(text, &plans->lanes->lane[i], i == 0);
     ord_text_add(text, "]");
   }
   ord_text_add(text, "\n}\n");

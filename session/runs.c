@@ -11,8 +11,8 @@
 
 /* The lane for this run: the one for single tokens where every row brings one. */
 static ord_lane *choose_lane(ord_session *session) {
-  const bool single = session->lane_count == 2 && session->run_dim[session->token_dim] == 1;
-  return &session->lane[single ? 1 : 0];
+  const bool single = session->lanes->count == 2 && session->run_dim[session->token_dim] == 1;
+  return &session->lanes->lane[single ? 1 : 0];
 }
 
 /* Readers of old outputs then see 0xff bytes: NaN, or -1. */
@@ -35,9 +35,15 @@ static void advance(ord_session *session) {
   for (int64_t row = 0; row < session->rows; row++) session->past[row] += session->length[row];
 }
 
+void ord_session_forget_outputs(ord_session *session) {
+  session->last = NULL;
+  ord_lanes_destroy(session, session->kept);
+  session->kept = NULL;
+}
+
 bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err) {
   ord_device *device = session->model->context->device;
-  session->last = NULL;
+  ord_session_forget_outputs(session);
   if (!ord_inputs_resolve(session, err)) return false;
   ord_lane *lane = choose_lane(session);
   if (session->poisons) poison_outputs(lane);

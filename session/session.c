@@ -6,23 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graphs/edit.h"
 #include "session/parts.h"
 
 /* ---- what the options say ------------------------------------------------------------------------------------- */
 
-static bool parse_pins(ord_session *session, const ord_session_options *options, ord_error *err) {
-  ord_pin *pin = ord_arena_take(&session->arena, options->pin_count + 1, sizeof *pin);
-  if (!pin) return ord_fail_memory(err, "reading kernel pins");
-  for (uint32_t i = 0; i < options->pin_count; i++)
-    if (!ord_pin_parse(&session->arena, options->pin[i], &pin[i], err)) return false;
-  const ord_context *context = session->model->context;
-  session->chooser = (ord_chooser){.registry = context->registry,
-                                   .device = &context->device->info,
-                                   .pin = pin,
-                                   .pin_count = options->pin_count,
-                                   .compute = options->compute ? options->compute : ORD_F32,
-                                   .deny_fallback = options->deny_fallback};
-  return true;
+static bool copy_list(ord_arena *arena, const char *const **list, uint32_t count) {
+  const char *const *copy = ord_texts_copy(arena, *list, count);
+  *list = copy;
+  return copy != NULL;
+}
+
+/* Later lanes are made by the same options. */
+static bool keep_options(ord_session *session, const ord_session_options *options, ord_error *err) {
+  ord_session_options *kept = &session->options;
+  *kept = *options;
+  kept->pin = NULL;
+  kept->pin_count = 0;
+  return (copy_list(&session->arena, &kept->disabled_pass, kept->disabled_pass_count) &&
+          copy_list(&session->arena, &kept->output, kept->output_count) &&
+          copy_list(&session->arena, &kept->keep, kept->keep_count)) ||
+         ord_fail_memory(err, "creating a session");
 }
 
 static bool make_graph(ord_session *session, const ord_session_options *options, ord_error *err) {
@@ -76,7 +80,7 @@ static bool check_types(const ord_session_options *options, ord_error *err) {
   return true;
 }
 
-/* Pins, chooser, graph and axes: what dry plans and real ones need alike. */
+/* Options, graph and axes: what dry plans and real ones need alike. */
 static bool begin(ord_model *model, const ord_session_options *options, ord_session **out, ord_error *err) {
   *out = NULL;
   ord_session *session = calloc(1, sizeof *session);
@@ -85,7 +89,7 @@ static bool begin(ord_model *model, const ord_session_options *options, ord_sess
   atomic_init(&session->cancel, false);
   session->is_eager = options->eager;
   session->poisons = options->poison;
-  if (!check_types(options, err) || !parse_pins(session, options, err) || !make_graph(session, options, err)) {
+  if (!check_types(options, err) || !keep_options(session, options, err) || !make_graph(session, options, err)) {
     ord_session_destroy(session);
     return false;
   }
@@ -148,33 +152,6 @@ static bool make_caches(ord_session *session, ord_error *err) {
   return make_rows(session, maximum, err);
 }
 
-/* Memory for each thread, shared by the lanes since only one runs at a time. */
-static bool make_workers(ord_session *session, ord_error *err) {
-  ord_device *device = session->model->context->device;
-  size_t most = 0, bytes = 0;
-  for (uint32_t i = 0; i < session->lane_count; i++)
-    if (session->lane[i].plan->worker_bytes > most) most = session->lane[i].plan->worker_bytes;
-  if (!ord_memory_round_up(most, &session->worker_stride) ||
-      !ord_size_multiply(session->worker_stride, ord_pool_threads(device->pool), &bytes))
-    return ord_fail(err, ORD_INVALID, "a kernel asks for too much memory for each thread");
-  session->worker = device->table->allocate(device, bytes ? bytes : 1, false);
-  return session->worker ? true : ord_fail_memory(err, "making memory for the threads");
-}
-
-static bool make_captures(ord_session *session, ord_error *err) {
-  ord_device *device = session->model->context->device;
-  const uint64_t begin = ord_clock_ns();
-  for (uint32_t i = 0; i < session->lane_count; i++) {
-    ord_lane *lane = &session->lane[i];
-    lane->memory.worker = session->worker;
-    lane->memory.worker_stride = session->worker_stride;
-    if (!session->is_eager && !device->table->capture(device, lane->plan, &lane->memory, &lane->capture, err))
-      return false;
-  }
-  session->startup.capture_ns = ord_clock_ns() - begin;
-  return true;
-}
-
 /* ---- names ---------------------------------------------------------------------------------------------------- */
 
 static bool describe(ord_session *session, char **out, const char *name, uint32_t value, ord_error *err) {
@@ -207,17 +184,6 @@ const char *ord_session_output(const ord_session *session, uint32_t index) {
 
 /* ---- life ----------------------------------------------------------------------------------------------------- */
 
-static bool make_lanes(ord_session *session, const ord_session_options *options, bool dry, ord_error *err) {
-  const bool has_single = session->token_dim != ORD_NONE && session->graph->cache_count > 0 &&
-                          session->graph->run_dim[session->token_dim].min <= 1 &&
-                          session->graph->run_dim[session->token_dim].max > 1;
-  for (int i = 0; i <= (int)has_single; i++) {
-    session->lane_count = (uint32_t)i + 1;
-    if (!ord_lane_create(session, options, i == 1, dry, &session->lane[i], err)) return false;
-  }
-  return true;
-}
-
 /* Reading and packing are timed where they happen, by the store that sessions share. */
 typedef struct startup_clock {
   uint64_t begin_ns;
@@ -234,6 +200,7 @@ static void stop_clock(const startup_clock *clock, ord_session *session) {
   ord_startup_times *times = &session->startup;
   ord_weight_usage usage = clock->before;
   if (session->model->store) usage = ord_weight_store_usage(session->model->store);
+  times->capture_ns = session->lanes->capture_ns;
   times->read_ns = usage.read_ns - clock->before.read_ns;
   times->pack_ns = usage.pack_ns - clock->before.pack_ns;
   times->plan_ns = ord_clock_ns() - clock->begin_ns - times->read_ns - times->pack_ns - times->capture_ns;
@@ -247,9 +214,9 @@ bool ord_session_create(ord_model *model, const ord_session_options *options, or
   const startup_clock clock = start_clock(model);
   ord_session *session = NULL;
   if (!begin(model, &own, &session, err)) return false;
-  if (!make_caches(session, err) || !make_lanes(session, &own, false, err) || !make_workers(session, err) ||
-      !make_captures(session, err) || !describe_all(session, err) ||
-      (session->generates && !ord_generation_defaults(session, err))) {
+  if (!make_caches(session, err) ||
+      !ord_lanes_create(session, NULL, own.pin, own.pin_count, false, &session->lanes, err) ||
+      !describe_all(session, err) || (session->generates && !ord_generation_defaults(session, err))) {
     ord_session_destroy(session);
     return false;
   }
@@ -263,7 +230,7 @@ bool ord_session_create_dry(ord_model *model, const ord_session_options *options
   *out = NULL;
   if (!ord_struct_take(options, "ord_session_options", &own, sizeof own, err) || !begin(model, &own, out, err))
     return false;
-  if (make_lanes(*out, &own, true, err)) return true;
+  if (ord_lanes_create(*out, NULL, own.pin, own.pin_count, true, &(*out)->lanes, err)) return true;
   ord_session_destroy(*out);
   *out = NULL;
   return false;
@@ -278,8 +245,9 @@ static void finish_names(ord_session *session) {
 void ord_session_destroy(ord_session *session) {
   if (!session) return;
   ord_device *device = session->model->context->device;
-  for (uint32_t i = 0; i < session->lane_count; i++) ord_lane_finish(session, &session->lane[i]);
-  if (session->worker) device->table->release(device, session->worker);
+  ord_lanes_destroy(session, session->lanes);
+  ord_lanes_destroy(session, session->former);
+  ord_lanes_destroy(session, session->kept);
   for (uint32_t i = 0; session->cache && i < 2 * session->graph->cache_count; i++)
     if (session->cache[i]) device->table->release(device, session->cache[i]);
   for (uint32_t i = 0; session->input && i < session->graph->input_count; i++) free(session->input[i].data);
@@ -299,7 +267,7 @@ void ord_session_destroy(ord_session *session) {
 
 void ord_session_reset(ord_session *session) {
   memset(session->past, 0, (size_t)session->batch_max * sizeof *session->past);
-  session->last = NULL;
+  ord_session_forget_outputs(session);
 }
 
 void ord_session_rewind(ord_session *session, int64_t tokens) {

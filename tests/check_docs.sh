@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 # check_docs.sh BUILD [--write]: the pages against the program. The op table of docs/model_format.md is the printed one,
 # each whole model on a page passes `ordito check`, and on the pages below each command of an `sh` block (behind "$ ")
-# works, in order, in a folder with include/, models/, build/ and try/, which holds tokens.npy and the files of the page:
-# a block whose first line names a file of try/ is that file. What a command prints must be what the page shows behind
+# works, in order, in a folder with include/, models/, build/ and try/, which holds what the pages before wrote there and
+# the files of the page: a block whose first line names a file of try/ is that file. What a command prints must be what the page shows behind
 # it; numbers that time or the machine make (see mask) may differ, and all lines of a block that begins "```sh varies".
 # With --write, the op table and what the commands print are written into the pages.
 set -eu
-pages="README.md docs/add_a_kernel.md docs/model_format.md"
+pages="README.md docs/add_a_kernel.md docs/run_config.md docs/model_format.md"
 build=$(realpath "$1")
 write=${2:-}
 cd "$(dirname "$0")/.."
@@ -18,10 +18,6 @@ ln -s "$source/include" "$source/models" "$work"
 ln -s "$build" "$work/build"
 cd "$work"
 mkdir try
-{
-  printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': (1, 3), }"
-  printf '\000\001\000\000\111\000\000\000\156\000\000\000'
-} >try/tokens.npy
 bad=0
 
 say() {

@@ -22,17 +22,62 @@ typedef struct stage {
   ord_session *session;
 } stage;
 
-static inline ord_context *open_context(int threads, bool with_plugins) {
-  static const char *const plugin[] = {PLUGIN("attention_naive"), PLUGIN("cpu_plain")};
-  const ord_context_options options = {.struct_size = sizeof options,
-                                       .threads = threads,
-                                       .plugin = plugin,
-                                       .plugin_count = with_plugins ? 2 : 0,
-                                       .no_default_plugins = true};
+/* The kernels of a context beside the reference: none; all that are built, of which the fast ones come first, as for
+ * users; those of plain C alone. */
+typedef enum plugin_set { NO_PLUGINS, ALL_PLUGINS, PLAIN_PLUGINS } plugin_set;
+
+/* Sanitizers make programs slow; some tests then do less. */
+static inline bool is_slow_build(void) { return getenv("ORDITO_SLOW_BUILD") != NULL; }
+
+/* A way to run a model. */
+typedef struct setup {
+  const char *name;
+  plugin_set plugins;
+  const char *cpu;            /* as in ord_context_options */
+  uint32_t compute, kv_cache; /* as in ord_session_options */
+} setup;
+
+/* The first is what users get who ask for nothing else. A level that the machine lacks becomes the one that it has. */
+static const setup setups[] = {
+    {"as users get it", ALL_PLUGINS, NULL, 0, 0},
+    {"plain kernels", PLAIN_PLUGINS, NULL, 0, 0},
+    {"bf16", ALL_PLUGINS, NULL, ORD_BF16, ORD_BF16},
+    {"int8", ALL_PLUGINS, NULL, ORD_I8, 0},
+    {"int8, bf16 caches", ALL_PLUGINS, NULL, ORD_I8, ORD_BF16},
+    {"avx2", ALL_PLUGINS, "avx2", 0, 0},
+    {"avx2, bf16", ALL_PLUGINS, "avx2", ORD_BF16, ORD_BF16},
+    {"avx2, int8", ALL_PLUGINS, "avx2", ORD_I8, 0},
+    {"baseline", ALL_PLUGINS, "baseline", 0, 0},
+    {"baseline, bf16", ALL_PLUGINS, "baseline", ORD_BF16, ORD_BF16},
+    {"baseline, int8", ALL_PLUGINS, "baseline", ORD_I8, 0},
+};
+enum { SETUP_COUNT = sizeof setups / sizeof *setups, NATIVE_SETUP_COUNT = 4 };
+
+static inline ord_context_options context_options_for(const setup *how, int threads) {
+  static const char *const plain[] = {PLUGIN("attention_naive"), PLUGIN("cpu_plain")};
+  static const char *const all[] = {PLUGIN("attention_flash"), PLUGIN("attention_naive"), PLUGIN("cpu_plain"),
+                                    PLUGIN("cpu_x86")};
+  static const uint32_t count[] = {[NO_PLUGINS] = 0, [ALL_PLUGINS] = 4, [PLAIN_PLUGINS] = 2};
+  return (ord_context_options){.struct_size = sizeof(ord_context_options),
+                               .threads = threads,
+                               .plugin = how->plugins == ALL_PLUGINS ? all : plain,
+                               .plugin_count = count[how->plugins],
+                               .no_default_plugins = true,
+                               .cpu = how->cpu};
+}
+
+static inline ord_context *open_context_for(const setup *how, int threads) {
+  ord_context_options options = context_options_for(how, threads);
   ord_error err = ORD_ERROR_INIT;
   ord_context *context = NULL;
+  if (ord_context_create(&options, &context, &err)) return context;
+  if (err.code == ORD_UNSUPPORTED) options.cpu = NULL;
   MUST(ord_context_create(&options, &context, &err));
   return context;
+}
+
+static inline ord_context *open_context(int threads, plugin_set plugins) {
+  return open_context_for(&(setup){.plugins = plugins}, threads);
 }
 
 /* weights: a path, or NULL for random ones. */
@@ -55,11 +100,23 @@ static inline ord_session *open_session(ord_model *model, const ord_session_opti
 
 #define NANO_WEIGHTS ORDITO_SOURCE_DIRECTORY "/models/andrea-nano"
 
-static inline stage open_nano(int threads, const ord_session_options *options) {
-  stage s = {.context = open_context(threads, true)};
+static inline ord_session_options options_for(const setup *how, const ord_session_options *options) {
+  ord_session_options made = options ? *options : (ord_session_options){.struct_size = sizeof made};
+  made.compute = how->compute;
+  made.kv_cache = how->kv_cache;
+  return made;
+}
+
+static inline stage open_nano_for(const setup *how, int threads, const ord_session_options *options) {
+  const ord_session_options all = options_for(how, options);
+  stage s = {.context = open_context_for(how, threads)};
   s.model = open_model(s.context, MODEL("andrea-nano"), NULL, NANO_WEIGHTS);
-  s.session = open_session(s.model, options);
+  s.session = open_session(s.model, &all);
   return s;
+}
+
+static inline stage open_nano(int threads, const ord_session_options *options) {
+  return open_nano_for(&setups[0], threads, options);
 }
 
 static inline void close_stage(stage *s) {

@@ -235,6 +235,36 @@ static void test_hidden_values(void **unused) {
   }
 }
 
+/* Keys of blocks 0 and 1, whose weights are 0 in f32 beside those of the other block, count as hidden: infinite values
+ * among them do not come through, not as NaN either. A score that is NaN does. */
+static void test_faint_keys(void **unused) {
+  (void)unused;
+  static const shape of = {1, 1, 1, 16, 500, -1, 0, ORD_F32};
+  for (size_t level = 0; level < LEVEL_COUNT; level++)
+    for (int faint = 0; has_level(level) && faint < 2; faint++) {
+      memory whole = take_memory(&of), steps = take_memory(&of), stained = take_memory(&of);
+      for (int64_t i = 0; i < of.length; i++) whole.q[i] = 1, whole.k[i] = i / 256 == faint ? 0 : 1000;
+      for (int64_t i = 0; i < of.length * of.value_width; i++)
+        whole.v[i] = i == 260 * faint * of.value_width ? INFINITY : 1;
+      memcpy(steps.q, whole.q, (size_t)of.length * sizeof *whole.q);
+      memcpy(steps.k, whole.k, (size_t)of.length * sizeof *whole.k);
+      memcpy(steps.v, whole.v, (size_t)(of.length * of.value_width) * sizeof *whole.v);
+      attend(level, &of, &whole, 0, of.length);
+      attend(level, &of, &steps, 0, 490);
+      for (int64_t i = 490; i < of.length; i++) attend(level, &of, &steps, i, 1);
+      for (int64_t c = 0; c < of.value_width; c++)
+        assert_float_equal(whole.out[(of.length - 1) * of.value_width + c], 1, 1e-6f);
+      assert_same_bits(level, &of, steps.out, whole.out, 0, "decode");
+      memcpy(stained.q, whole.q, (size_t)of.length * sizeof *whole.q);
+      memcpy(stained.k, whole.k, (size_t)of.length * sizeof *whole.k);
+      stained.k[260 * faint] = NAN;
+      attend(level, &of, &stained, 0, of.length);
+      for (int64_t c = 0; c < of.value_width; c++)
+        assert_true(isnan(stained.out[(of.length - 1) * of.value_width + c]));
+      free_memory(&whole), free_memory(&steps), free_memory(&stained);
+    }
+}
+
 /* ---- batch ---- */
 
 enum { ROWS = 3, TOKENS = 29, HEADS = 2, WIDTH = 24, NUMBERS = HEADS * TOKENS * WIDTH };
@@ -322,9 +352,13 @@ static void test_out_of_memory(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_conformance),           cmocka_unit_test(test_serves),
-      cmocka_unit_test(test_decode_equals_prefill), cmocka_unit_test(test_hidden_values),
-      cmocka_unit_test(test_batch_equals_rows),     cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_conformance),
+      cmocka_unit_test(test_serves),
+      cmocka_unit_test(test_decode_equals_prefill),
+      cmocka_unit_test(test_hidden_values),
+      cmocka_unit_test(test_faint_keys),
+      cmocka_unit_test(test_batch_equals_rows),
+      cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

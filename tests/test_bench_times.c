@@ -10,7 +10,7 @@ enum { D = 384, LAYERS = 6, VOCAB = 2305, PROMPT = 16 };
 #define PRODUCTS ((uint64_t)LAYERS * 12 * D * D)
 
 static stage open_12m(const ord_session_options *options) {
-  stage s = {.context = open_context(2, true)};
+  stage s = {.context = open_context(2, ALL_PLUGINS)};
   s.model = open_model(s.context, MODEL("andrea"), "12m", NULL);
   s.session = open_session(s.model, options);
   return s;
@@ -85,7 +85,7 @@ static ord_step_time run_text(const char *text, size_t bytes, const char *const 
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
   ord_error err = ORD_ERROR_INIT;
   char *messages = NULL;
-  stage s = {.context = open_context(1, false)};
+  stage s = {.context = open_context(1, NO_PLUGINS)};
   const bool loaded = ord_model_load_text(s.context, "text.yaml", text, bytes, NULL, &s.model, &messages, &err);
   if (!loaded) fail_msg("%s", messages ? messages : err.text);
   ord_text_free(messages);
@@ -204,7 +204,7 @@ static void random_inputs_fit_any_model(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
   int64_t tokens = -1;
-  ord_context *context = open_context(2, true);
+  ord_context *context = open_context(2, ALL_PLUGINS);
   stage s = {.model = open_model(context, MODEL("attention-only"), NULL, NULL)};
   s.session = open_session(s.model, NULL);
   ord_tensor first = {.struct_size = sizeof first}, second = first;
@@ -233,12 +233,35 @@ static void random_inputs_fit_any_model(void **state) {
   ord_context_destroy(context);
 }
 
+/* An empty batch, which a model may allow, has no speed. */
+static void random_inputs_have_a_row(void **state) {
+  (void)state;
+  static const char text[] = "ordito: 1\n"
+                             "name: rows\n"
+                             "dims: {batch: {min: 0, max: 4}, seq: {min: 1, max: 8}}\n"
+                             "inputs: {tokens: {dtype: i32, shape: [batch, seq], fill: tokens}}\n"
+                             "weights: {table: {shape: [10, 16]}}\n"
+                             "graph: [{embedding: {in: tokens, weight: table, out: y}}]\n"
+                             "outputs: [y]\n";
+  ord_error err = ORD_ERROR_INIT;
+  int64_t tokens = 0;
+  stage s = {.context = open_context(1, NO_PLUGINS)};
+  MUST(ord_model_load_text(s.context, "rows.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+  const ord_weight_options weights = {.struct_size = sizeof weights, .random = true};
+  MUST(ord_model_open_weights(s.model, &weights, NULL, &err));
+  s.session = open_session(s.model, NULL);
+  MUST(ord_session_set_random(s.session, 3, 1, &tokens, &err));
+  assert_int_equal(tokens, 3);
+  MUST(ord_session_run(s.session, &err));
+  close_stage(&s);
+}
+
 static void probes_tell_speeds(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
   ord_probe *probe = NULL;
   ord_probe_result result = {.struct_size = sizeof result};
-  ord_context *context = open_context(2, false);
+  ord_context *context = open_context(2, NO_PLUGINS);
   MUST(ord_probe_create(context, 8 << 20, &probe, &err));
   MUST(ord_probe_read(probe, &result, &err));
   assert_true(result.per_s > 0 && result.how[0]);
@@ -264,6 +287,7 @@ int main(void) {
       cmocka_unit_test(times_add_up_until_they_are_reset),
       cmocka_unit_test(making_a_session_is_timed),
       cmocka_unit_test(random_inputs_fit_any_model),
+      cmocka_unit_test(random_inputs_have_a_row),
       cmocka_unit_test(probes_tell_speeds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -370,7 +370,7 @@ static void test_the_model_with_it(void **state) {
   (void)state;
   static float full[TOKENS * VOCAB], small[TOKENS * VOCAB], back[TOKENS * VOCAB];
   empty_folder(folder);
-  ord_context *context = open_context(1, true);
+  ord_context *context = open_context(1, ALL_PLUGINS);
   convert_nano(context, NANO_WEIGHTS, in_folder("i8.safetensors"), ORD_I8);
   convert_nano(context, in_folder("i8.safetensors"), in_folder("back.safetensors"), ORD_F32);
   nano_logits(context, NANO_WEIGHTS, full);
@@ -395,8 +395,8 @@ static void test_a_tied_table(void **state) {
   convert(&inside, write_tensors("w.safetensors", mixed_file, MIXED_TENSORS), in_folder(name[0]), &to_int8);
   convert(&inside, in_folder(name[0]), in_folder(name[1]), &to_f32);
   finish_model(&inside);
-  for (int with_plugins = 0; with_plugins < 2; with_plugins++) {
-    ord_context *context = open_context(1, with_plugins);
+  for (plugin_set plugins = NO_PLUGINS; plugins <= PLAIN_PLUGINS; plugins++) {
+    ord_context *context = open_context(1, plugins);
     for (int i = 0; i < 2; i++) {
       ord_error err;
       ord_model *model = NULL;

@@ -130,6 +130,8 @@ static void test_plugin_errors(void **state) {
       {ORD_NO_MEMORY, ORD_NO_MEMORY, 0, "no room", "k: no room"},
       {ORD_DEVICE_FAILED, ORD_DEVICE_FAILED, 719, "launch", "k: launch (native code 719)"},
       {ORD_INVALID, ORD_INVALID, 0, "", "k: failed without a reason (status 2)"},
+      {ORD_NO_MEMORY, ORD_NO_MEMORY, 0, "", "k: out of memory"},
+      {ORD_NO_MEMORY, ORD_NO_MEMORY, 2, "", "k: out of memory (native code 2)"},
       {ORD_OK, ORD_INTERNAL, 0, "odd", "k: odd"},
       {ORD_UNSUPPORTED, ORD_UNSUPPORTED, 0, "no device", "k: no device"},
       {ORD_CANCELLED, ORD_INTERNAL, 0, "not its word to say", "k: not its word to say"},

@@ -205,7 +205,7 @@ static void stop_tokens_end_a_generation(void **state) {
   while (free_run.id[first] != wanted) first++;
   snprintf(stop, sizeof stop, "stop: [%d]}\n", wanted);
   strcpy(strstr(text, "stop: []}"), stop);
-  s = (stage){.context = open_context(1, true)};
+  s = (stage){.context = open_context(1, ALL_PLUGINS)};
   const ord_weight_options where = {.struct_size = sizeof where, .path = NANO_WEIGHTS};
   MUST(ord_model_load_text(s.context, "stop.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
   MUST(ord_model_open_weights(s.model, &where, NULL, &err));
@@ -235,7 +235,7 @@ static void what_fits_is_known_before_anything_runs(void **state) {
   const int32_t id[] = {3, 4};
   const ord_weight_options where = {.struct_size = sizeof where, .random = true};
   ord_generate_options options = ORD_GENERATE_INIT;
-  stage s = {.context = open_context(1, true)};
+  stage s = {.context = open_context(1, ALL_PLUGINS)};
   MUST(ord_model_load_text(s.context, "short.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
   MUST(ord_model_open_weights(s.model, &where, NULL, &err));
   s.session = open_session(s.model, &GENERATES);
@@ -248,7 +248,7 @@ static void what_fits_is_known_before_anything_runs(void **state) {
   for (uint32_t i = 0; i < out.count; i++) assert_in_range(out.id[i], 0, 7);
   close_stage(&s);
   const ord_model_options one = {.struct_size = sizeof one, .context = 1};
-  s = (stage){.context = open_context(1, true)};
+  s = (stage){.context = open_context(1, ALL_PLUGINS)};
   MUST(ord_model_load_text(s.context, "short.yaml", text, strlen(text), &one, &s.model, NULL, &err));
   MUST(ord_model_open_weights(s.model, &where, NULL, &err));
   s.session = open_session(s.model, &GENERATES);
@@ -274,7 +274,7 @@ static void generate_in_pieces(int most, const char *causal, const char *fault, 
   const ord_weight_options where = {.struct_size = sizeof where, .random = true};
   ord_generate_options options = ORD_GENERATE_INIT;
   options.max_tokens = 1;
-  stage s = {.context = open_context(1, true)};
+  stage s = {.context = open_context(1, ALL_PLUGINS)};
   MUST(ord_model_load_text(s.context, "pieces.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
   assert_int_equal(ord_model_context(s.model), 20);
   MUST(ord_model_open_weights(s.model, &where, NULL, &err));

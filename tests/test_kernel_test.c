@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -136,6 +137,58 @@ static void crashes_outside_the_rows(void **state) {
   }
 }
 
+/* A child that no longer tells anything is not waited for longer than one that hangs; and what it tells is not trusted.
+ */
+static void a_spoiled_pipe(void **state) {
+  (void)state;
+  const outcome *got = run("close", MOODY " --row tanh_moody:2 --time-limit 1");
+  assert_int_equal(got->code, 1);
+  if (!strstr(got->out, "1 timed out")) fail_msg("%s", got->out);
+  got = run("scribble", MOODY " --row tanh_moody:2 --time-limit 1");
+  assert_int_equal(got->code, 1);
+  if (!strstr(got->out, "1 timed out")) fail_msg("%s", got->out);
+}
+
+/* Without a shell in between, which would undo it. */
+static void a_caller_that_ignores_the_end_of_children(void **state) {
+  (void)state;
+  char out[4096];
+  int end[2];
+  assert_int_equal(pipe(end), 0);
+  const pid_t id = fork();
+  if (id == 0) {
+    signal(SIGCHLD, SIG_IGN);
+    dup2(end[1], STDOUT_FILENO);
+    execl(ORDITO_BUILD_DIRECTORY "/bin/ordito", "ordito", "kernel-test", MOODY, "--row", "tanh_moody:3", (char *)NULL);
+    _exit(127);
+  }
+  assert_true(id > 0);
+  close(end[1]);
+  FILE *told = fdopen(end[0], "r");
+  assert_non_null(told);
+  out[fread(out, 1, sizeof out - 1, told)] = '\0';
+  fclose(told);
+  waitpid(id, NULL, 0);
+  if (!strstr(out, "crashed: Aborted\n")) fail_msg("%s", out);
+}
+
+/* The pipe has an end only when nobody holds it, the child neither. */
+static void a_hang_does_not_outlive_the_command(void **state) {
+  (void)state;
+  char line[256];
+  long id = 0;
+  FILE *pipe = popen("echo $$; exec " COMMAND MOODY " --row tanh_moody:2 2>&1", "r");
+  assert_non_null(pipe);
+  assert_non_null(fgets(line, sizeof line, pipe));
+  id = strtol(line, NULL, 10);
+  assert_true(id > 1);
+  assert_non_null(fgets(line, sizeof line, pipe));
+  assert_string_equal(line, "this is no part of a report\n"); /* it is in the row */
+  assert_int_equal(kill((pid_t)id, SIGKILL), 0);
+  assert_null(fgets(line, sizeof line, pipe));
+  pclose(pipe);
+}
+
 static void note_features(void *context, const ord_kernel_row *row) {
   if (row->state != ORD_ROW_BEGINS) ++*(uint32_t *)context;
 }
@@ -171,6 +224,9 @@ int main(void) {
       cmocka_unit_test(rows_behind_a_crash_are_run),
       cmocka_unit_test(a_hang_and_a_crash_are_verdicts),
       cmocka_unit_test(crashes_outside_the_rows),
+      cmocka_unit_test(a_spoiled_pipe),
+      cmocka_unit_test(a_caller_that_ignores_the_end_of_children),
+      cmocka_unit_test(a_hang_does_not_outlive_the_command),
       cmocka_unit_test(what_is_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

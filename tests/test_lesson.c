@@ -45,7 +45,7 @@ static void compute(const char *model, const char *weights, float *y) {
   static float x[ROWS * WIDTH];
   uint32_t seed = 2;
   for (size_t i = 0; i < ROWS * WIDTH; i++) x[i] = 10 * noise(&seed);
-  stage s = {.context = open_context(2, true)};
+  stage s = {.context = open_context(2, ALL_PLUGINS)};
   s.model = open_model(s.context, model, NULL, weights);
   s.session = open_session(s.model, NULL);
   const ord_tensor in = {

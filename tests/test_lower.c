@@ -345,6 +345,24 @@ static void scratch_and_persistent_memory_are_counted(void **state) {
 
 /* ---- faults ---------------------------------------------------------------------------------------------------- */
 
+static void many_nodes_without_a_kernel_are_told_in_part(void **state) {
+  (void)state;
+  ord_graph *graph = new_graph();
+  uint32_t value = add_input(graph, "x", ORD_F32, "64");
+  for (int i = 0; i < 7; i++) value = add_unary(graph, i % 2 ? "tanh" : "silu", i == 5 ? "sixth" : "early", value);
+  add_output(graph, "y", value);
+  graph = bind(graph, -1);
+  lower_stage stage;
+  open_stage(&stage, graph, NULL, 0);
+  stage.kernels.chooser.deny_fallback = true;
+  ord_plan *plan = NULL;
+  MUST_FAIL(ord_plan_create(graph, &stage.options, &plan, &err), "7 of 7 nodes without a kernel:\nearly: ");
+  assert_null(strstr(err.text, "sixth"));
+  assert_non_null(strstr(err.text, "\nand 2 more"));
+  close_stage(&stage);
+  ord_graph_destroy(graph);
+}
+
 static void all_nodes_without_a_kernel_are_told_at_once(void **state) {
   (void)state;
   ord_graph *graph = new_graph();
@@ -442,6 +460,7 @@ int main(void) {
       cmocka_unit_test(outputs_and_inputs_are_never_overwritten),
       cmocka_unit_test(scratch_and_persistent_memory_are_counted),
       cmocka_unit_test(all_nodes_without_a_kernel_are_told_at_once),
+      cmocka_unit_test(many_nodes_without_a_kernel_are_told_in_part),
       cmocka_unit_test(a_pin_must_select_something),
       cmocka_unit_test(a_failure_undoes_everything),
       cmocka_unit_test(falling_to_the_reference_is_said_once_an_op),

@@ -25,7 +25,7 @@ enum { LEFT_OUT_COUNT = sizeof left_out / sizeof *left_out };
 typedef struct onnx_round {
   const char *name;
   int threads;
-  bool with_plugins;
+  plugin_set plugins;
   ord_context *context;
   uint32_t passed, left_out;
   uint32_t steps, plugin_steps; /* of the plans; those that a plugin's kernel served */
@@ -126,7 +126,7 @@ static const char *reason_to_leave_out(const char *name) {
 static void test_node(void **state) {
   const onnx_task *task = *state;
   onnx_round *round = task->round;
-  if (!round->context) round->context = open_context(round->threads, round->with_plugins);
+  if (!round->context) round->context = open_context(round->threads, round->plugins);
   onnx_case node;
   onnx_model model;
   onnx_case_read(task->file, &node);
@@ -153,7 +153,7 @@ static void test_counts(void **state) {
                 CASE_COUNT, round->left_out, round->plugin_steps, round->steps);
   assert_int_equal(round->left_out, LEFT_OUT_COUNT);
   assert_int_equal(round->passed, CASE_COUNT - LEFT_OUT_COUNT);
-  if (round->with_plugins)
+  if (round->plugins != NO_PLUGINS)
     assert_true(round->plugin_steps > round->steps / 2);
   else
     assert_int_equal(round->plugin_steps, 0);
@@ -185,7 +185,9 @@ static int run_round(onnx_round *round, const glob_t *found) {
 }
 
 int main(void) {
-  onnx_round rounds[] = {{.name = "reference", .threads = 1}, {.name = "plugins", .threads = 2, .with_plugins = true}};
+  onnx_round rounds[] = {{.name = "reference", .threads = 1, .plugins = NO_PLUGINS},
+                         {.name = "plugins", .threads = 2, .plugins = ALL_PLUGINS},
+                         {.name = "plain plugins", .threads = 2, .plugins = PLAIN_PLUGINS}};
   glob_t found;
   int failed = 0;
   if (glob(CASES, 0, NULL, &found) != 0) return 1;

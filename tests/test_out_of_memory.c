@@ -4,61 +4,8 @@
  * Each time there is an error that says so, nothing is lost, and the next attempt works. The linker wraps the
  * allocator for the layers that this program links (see CMakeLists.txt); libraries keep theirs.
  */
+#include "failing_memory.h"
 #include "fixture.h"
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void *__real_aligned_alloc(size_t align, size_t bytes);
-int __real_posix_memalign(void **out, size_t align, size_t bytes);
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t bytes);
-void __real_free(void *memory);
-
-static long allocation_count, fail_at = -1;
-static long live_count;
-
-static bool is_refused(void) { return allocation_count++ == fail_at; }
-
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void *__wrap_aligned_alloc(size_t align, size_t bytes);
-int __wrap_posix_memalign(void **out, size_t align, size_t bytes);
-char *__wrap_strdup(const char *text);
-char *__wrap_strndup(const char *text, size_t bytes);
-void __wrap_free(void *memory);
-
-static void *counted(void *memory) {
-  live_count += memory != NULL;
-  return memory;
-}
-
-void *__wrap_malloc(size_t bytes) { return is_refused() ? NULL : counted(__real_malloc(bytes)); }
-void *__wrap_calloc(size_t count, size_t bytes) { return is_refused() ? NULL : counted(__real_calloc(count, bytes)); }
-void *__wrap_realloc(void *old, size_t bytes) {
-  if (is_refused()) return NULL;
-  void *memory = __real_realloc(old, bytes);
-  if (!old) counted(memory);
-  return memory;
-}
-void *__wrap_aligned_alloc(size_t align, size_t bytes) {
-  return is_refused() ? NULL : counted(__real_aligned_alloc(align, bytes));
-}
-int __wrap_posix_memalign(void **out, size_t align, size_t bytes) {
-  if (is_refused()) return 12; /* ENOMEM */
-  const int code = __real_posix_memalign(out, align, bytes);
-  live_count += code == 0;
-  return code;
-}
-char *__wrap_strdup(const char *text) { return is_refused() ? NULL : counted(__real_strdup(text)); }
-char *__wrap_strndup(const char *text, size_t bytes) {
-  return is_refused() ? NULL : counted(__real_strndup(text, bytes));
-}
-void __wrap_free(void *memory) {
-  live_count -= memory != NULL;
-  __real_free(memory);
-}
 
 static const char *const TEXT =
     "ordito: 1\nname: small\n"
@@ -87,18 +34,17 @@ static const char *const TEXT =
     "outputs: [next]\ntokenizer: {kind: bytes, before: [256]}\ngenerate: {logits: next, stop: []}\n";
 
 /* From nothing to four generated tokens. */
-static bool whole_path(ord_error *err) {
-  static const char *const plugin[] = {PLUGIN("attention_naive"), PLUGIN("cpu_plain")};
-  const ord_context_options how = {
-      .struct_size = sizeof how, .threads = 1, .plugin = plugin, .plugin_count = 2, .no_default_plugins = true};
+static bool whole_path(const setup *how, ord_error *err) {
+  const ord_context_options where = context_options_for(how, 1);
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
-  const ord_session_options generates = {.struct_size = sizeof generates, .generates = true};
+  const ord_session_options plain = {.struct_size = sizeof plain, .generates = true};
+  const ord_session_options generates = options_for(how, &plain);
   ord_generate_options options = ORD_GENERATE_INIT;
   options.max_tokens = 4;
   stage s = {0};
   char *messages = NULL, *show = NULL, *explain = NULL;
   const ord_show_options all = {.struct_size = sizeof all, .passes = true, .plan = true, .session = &generates};
-  const bool done = ord_context_create(&how, &s.context, err) &&
+  const bool done = ord_context_create(&where, &s.context, err) &&
                     ord_model_load_text(s.context, "small.yaml", TEXT, strlen(TEXT), NULL, &s.model, &messages, err) &&
                     ord_model_open_weights(s.model, &random, NULL, err) &&
                     ord_model_report_show(s.model, &all, &show, err) &&
@@ -112,13 +58,12 @@ static bool whole_path(ord_error *err) {
   return done;
 }
 
-static void every_allocation_fails_in_turn(void **state) {
-  (void)state;
+static void fail_in_turn(const setup *how) {
   ord_error err = ORD_ERROR_INIT;
-  MUST(whole_path(&err)); /* what libraries keep for good is there after this */
+  MUST(whole_path(how, &err)); /* what libraries keep for good is there after this */
   allocation_count = 0;
   live_count = 0;
-  MUST(whole_path(&err));
+  MUST(whole_path(how, &err));
   const long all = allocation_count;
   assert_int_equal(live_count, 0);
   assert_true(all > 100);
@@ -126,15 +71,21 @@ static void every_allocation_fails_in_turn(void **state) {
     err = (ord_error)ORD_ERROR_INIT;
     allocation_count = 0;
     fail_at = i;
-    const bool done = whole_path(&err);
+    const bool done = whole_path(how, &err);
     fail_at = -1;
-    if (done) fail_msg("allocation %ld of %ld failed and nobody noticed", i, all);
+    if (done) fail_msg("%s: allocation %ld of %ld failed and nobody noticed", how->name, i, all);
     if (err.code != ORD_NO_MEMORY)
-      fail_msg("allocation %ld: code %d, \"%s\"; wanted out of memory", i, err.code, err.text);
-    if (live_count != 0) fail_msg("allocation %ld: %ld pieces of memory were lost", i, live_count);
+      fail_msg("%s: allocation %ld: code %d, \"%s\"; wanted out of memory", how->name, i, err.code, err.text);
+    if (live_count != 0) fail_msg("%s: allocation %ld: %ld pieces of memory were lost", how->name, i, live_count);
   }
-  MUST(whole_path(&err));
-  print_message("%ld allocations failed in turn\n", all);
+  MUST(whole_path(how, &err));
+  print_message("%s: %ld allocations failed in turn\n", how->name, all);
+}
+
+static void every_allocation_fails_in_turn(void **state) {
+  (void)state;
+  fail_in_turn(&setups[0]);
+  if (!is_slow_build()) fail_in_turn(&(setup){.name = "plain kernels", .plugins = PLAIN_PLUGINS});
 }
 
 int main(void) {

@@ -25,16 +25,16 @@ static const ord_step *find_step(const ord_plan *plan, const char *path) {
 static void a_layer_of_andrea_12m_moves_no_bytes(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  stage s = {.context = open_context(1, true)};
+  stage s = {.context = open_context(1, ALL_PLUGINS)};
   s.model = open_model(s.context, MODEL("andrea"), "12m", NULL);
   const char *const output[] = {"next"};
   const ord_session_options options = {.struct_size = sizeof options, .output = output, .output_count = 1};
   MUST(ord_session_create_dry(s.model, &options, &s.session, &err));
-  assert_int_equal(s.session->lane_count, 2);
-  assert_int_equal(s.session->lane[0].plan->input[0].dim[1], 1024);
-  assert_int_equal(s.session->lane[1].plan->input[0].dim[1], 1); /* made for a single new token */
-  for (uint32_t i = 0; i < s.session->lane_count; i++) {
-    const ord_plan *plan = s.session->lane[i].plan;
+  assert_int_equal(s.session->lanes->count, 2);
+  assert_int_equal(s.session->lanes->lane[0].plan->input[0].dim[1], 1024);
+  assert_int_equal(s.session->lanes->lane[1].plan->input[0].dim[1], 1); /* made for a single new token */
+  for (uint32_t i = 0; i < s.session->lanes->count; i++) {
+    const ord_plan *plan = s.session->lanes->lane[i].plan;
     const ord_step *q = find_step(plan, "layer.3.self_attention.q");
     assert_ptr_equal(q, find_step(plan, "layer.3.self_attention.k"));
     assert_ptr_equal(q, find_step(plan, "layer.3.self_attention.v"));
@@ -50,19 +50,17 @@ static void a_layer_of_andrea_12m_moves_no_bytes(void **state) {
   close_stage(&s);
 }
 
-static void run_nano(bool with_plugins, const char *const *disabled, uint32_t count, float logits[2][VOCAB]) {
+static void run_nano(const setup *how, const char *const *disabled, uint32_t count, float logits[2][VOCAB]) {
   ord_error err = ORD_ERROR_INIT;
   static const char *const output[] = {"next"};
-  const ord_session_options options = {.struct_size = sizeof options,
-                                       .disabled_pass = disabled,
-                                       .disabled_pass_count = count,
-                                       .output = output,
-                                       .output_count = 1};
+  const ord_session_options wanted = {.struct_size = sizeof wanted,
+                                      .disabled_pass = disabled,
+                                      .disabled_pass_count = count,
+                                      .output = output,
+                                      .output_count = 1};
   int32_t id[24] = {256};
   for (int i = 1; i < 24; i++) id[i] = (unsigned char)"In the beginning God cr"[i - 1];
-  stage s = {.context = open_context(2, with_plugins)};
-  s.model = open_model(s.context, MODEL("andrea-nano"), NULL, NANO_WEIGHTS);
-  s.session = open_session(s.model, &options);
+  stage s = open_nano_for(how, 2, &wanted);
   for (int round = 0; round < 2; round++) {
     ord_tensor out = {.struct_size = sizeof out};
     MUST(ord_session_set_tokens(s.session, id, 1, round == 0 ? 24 : 1, &err));
@@ -73,22 +71,25 @@ static void run_nano(bool with_plugins, const char *const *disabled, uint32_t co
   close_stage(&s);
 }
 
+static void leave_passes_out(const setup *how) {
+  float wanted[2][VOCAB], found[2][VOCAB];
+  const char *all[32];
+  uint32_t count = 0;
+  run_nano(how, NULL, 0, wanted);
+  for (uint32_t i = 0; i < ord_pass_count(); i++) {
+    const char *name = ord_pass_get(i)->name;
+    run_nano(how, &name, 1, found);
+    if (memcmp(wanted, found, sizeof wanted) != 0) fail_msg("%s: without %s the logits differ", how->name, name);
+    all[count++] = name;
+  }
+  run_nano(how, all, count, found);
+  if (memcmp(wanted, found, sizeof wanted) != 0) fail_msg("%s: without any pass the logits differ", how->name);
+}
+
 static void passes_change_no_bit(void **state) {
   (void)state;
-  for (int with_plugins = 0; with_plugins < 2; with_plugins++) {
-    float wanted[2][VOCAB], found[2][VOCAB];
-    const char *all[32];
-    uint32_t count = 0;
-    run_nano(with_plugins, NULL, 0, wanted);
-    for (uint32_t i = 0; i < ord_pass_count(); i++) {
-      const char *name = ord_pass_get(i)->name;
-      run_nano(with_plugins, &name, 1, found);
-      if (memcmp(wanted, found, sizeof wanted) != 0) fail_msg("without %s the logits differ", name);
-      all[count++] = name;
-    }
-    run_nano(with_plugins, all, count, found);
-    if (memcmp(wanted, found, sizeof wanted) != 0) fail_msg("without any pass the logits differ");
-  }
+  leave_passes_out(&(setup){.name = "reference", .plugins = NO_PLUGINS});
+  for (int i = 0; i < SETUP_COUNT; i++) leave_passes_out(&setups[i]);
 }
 
 int main(void) {

@@ -81,6 +81,7 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
       {"ordito_run: 1\ncapture: no\n", "2:10 capture: found 'no'; wanted require or off\n"},
       {"ordito_run: 1\nkv_cache: int8\n", "2:11 kv_cache: found 'int8'; wanted f32 or bf16\n"},
       {"ordito_run: 1\nplugins: a.so\n", "2:10 plugins: found 'a.so'; wanted a list of files\n"},
+      {"ordito_run: 1\nplugins: [a.so, \"\"]\n", "2:17 plugins: found ''; wanted the path of a file\n"},
       {"ordito_run: 1\nkernels: [a]\n",
        "2:10 kernels: found a list; wanted a mapping of ops or layer paths to kernels\n"},
       {"ordito_run: 1\nkernels: {attention: [a]}\n", "2:22 attention: found a list; wanted KERNEL or KERNEL@PLUGIN\n"},
@@ -91,6 +92,44 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_run_rules rules;
     read_rules(row[i].text, row[i].wanted, &rules);
+    ord_run_rules_finish(&rules);
+  }
+}
+
+/* The words that an option of the command takes: "f32|bf16". */
+static const char *words_of_option(const char *name) {
+  static const struct {
+    const char *name, *value;
+  } option[] = {
+#define OPTION_FLAG(name, field, group, help)
+#define OPTION_TEXT(name, field, group, value, help) {(name), (value)},
+#define OPTION_LIST(name, field, group, value, help)
+#define OPTION_INT(name, field, group, value, low, high, unset, help)
+#define OPTION_REAL(name, field, group, value, low, high, unset, wanted, help)
+#include "cli/options.def"
+  };
+  size_t i = 0;
+  while (i < sizeof option / sizeof *option && strcmp(option[i].name, name) != 0) i++;
+  assert_true(i < sizeof option / sizeof *option);
+  return option[i].value;
+}
+
+static void keys_and_options_take_the_same_words(void **state) {
+  (void)state;
+  static const struct {
+    const char *key, *option;
+  } row[] = {{"cpu", "--cpu"}, {"compute", "--compute"}, {"kv_cache", "--kv-cache"}, {"fallback", "--fallback"}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char text[64], words[64], list[80], wanted[160];
+    const char *word[8] = {NULL};
+    uint32_t count = 0;
+    snprintf(text, sizeof text, "ordito_run: 1\n%s: quantum\n", row[i].key);
+    snprintf(words, sizeof words, "%s", words_of_option(row[i].option));
+    for (char *rest = words; (word[count] = strtok_r(rest, "|", &rest)) != NULL;) assert_true(++count < 8);
+    snprintf(wanted, sizeof wanted, "2:%zu %s: found 'quantum'; wanted %s\n", strlen(row[i].key) + 3, row[i].key,
+             ord_join_words(word, " or ", list, sizeof list));
+    ord_run_rules rules;
+    read_rules(text, wanted, &rules);
     ord_run_rules_finish(&rules);
   }
 }
@@ -171,6 +210,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_key_says_something),
       cmocka_unit_test(what_is_wrong_is_told_with_its_place),
+      cmocka_unit_test(keys_and_options_take_the_same_words),
       cmocka_unit_test(options_take_over_what_is_said),
       cmocka_unit_test(a_bad_file_is_an_error_with_messages),
   };

@@ -19,7 +19,7 @@ static ord_tensor tensor_of(const float *data, int64_t rows, int64_t columns) {
 }
 
 static stage open_tiny(const ord_session_options *options) {
-  stage s = {.context = open_context(1, true)};
+  stage s = {.context = open_context(1, ALL_PLUGINS)};
   ord_error err = ORD_ERROR_INIT;
   MUST(ord_model_load_text(s.context, "tiny.yaml", TINY, strlen(TINY), NULL, &s.model, NULL, &err));
   s.session = open_session(s.model, options);
@@ -127,7 +127,7 @@ static void ids_and_lengths_are_checked_before_the_launch(void **state) {
                                   "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
                                   "  - pool: {in: x, kind: mean, lengths: lengths, out: y}\noutputs: [y]\n";
   ord_error err = ORD_ERROR_INIT;
-  stage s = {.context = open_context(1, true)};
+  stage s = {.context = open_context(1, ALL_PLUGINS)};
   const ord_weight_options random = {.struct_size = sizeof random, .random = true};
   MUST(ord_model_load_text(s.context, "look.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
   ord_session *none = NULL;
@@ -160,7 +160,7 @@ static void ids_and_lengths_are_checked_before_the_launch(void **state) {
 
 static void pins_that_cannot_serve_are_errors_with_reasons(void **state) {
   (void)state;
-  stage s = {.context = open_context(1, true)};
+  stage s = {.context = open_context(1, ALL_PLUGINS)};
   s.model = open_model(s.context, MODEL("andrea-nano"), NULL, NANO_WEIGHTS);
   ord_session *none = NULL;
   ord_error err = ORD_ERROR_INIT;

@@ -38,20 +38,22 @@ static void generate(ord_session *session, uint64_t seed, tokens *out) {
 
 static void thread_counts_do_not_change_tokens(void **state) {
   (void)state;
+  static const int threads[] = {1, 2, 4};
   tokens one, other;
-  stage s = open_nano(1, &GENERATES);
-  generate(s.session, 1, &one);
-  close_stage(&s);
-  for (int threads = 2; threads <= 4; threads += 2) {
-    s = open_nano(threads, &GENERATES);
-    generate(s.session, 1, &other);
-    assert_memory_equal(one.id, other.id, sizeof one.id);
-    close_stage(&s);
-  }
+  for (int i = 0; i < (is_slow_build() ? NATIVE_SETUP_COUNT : SETUP_COUNT); i++)
+    for (int t = 0; t < 3; t++) {
+      stage s = open_nano_for(&setups[i], threads[t], &GENERATES);
+      generate(s.session, 1, &other);
+      close_stage(&s);
+      if (t == 0) one = other;
+      if (memcmp(one.id, other.id, sizeof one.id) != 0)
+        fail_msg("%s: other tokens with %d threads", setups[i].name, threads[t]);
+    }
 }
 
 typedef struct worker {
   ord_model *model;
+  const setup *how;
   uint64_t seed;
   tokens out;
 } worker;
@@ -60,18 +62,18 @@ static void *work(void *context) {
   worker *w = context;
   ord_error err = ORD_ERROR_INIT;
   ord_session *session = NULL;
-  if (!ord_session_create(w->model, &GENERATES, &session, &err)) return NULL;
+  const ord_session_options options = options_for(w->how, &GENERATES);
+  if (!ord_session_create(w->model, &options, &session, &err)) return NULL;
   for (int round = 0; round < 3; round++) generate(session, w->seed, &w->out);
   ord_session_destroy(session);
   return w;
 }
 
-static void two_sessions_on_two_threads(void **state) {
-  (void)state;
+static void run_two_sessions(const setup *how) {
   tokens alone[2];
-  stage s = open_nano(2, &GENERATES);
+  stage s = open_nano_for(how, 2, &GENERATES);
   for (uint64_t i = 0; i < 2; i++) generate(s.session, i, &alone[i]);
-  worker w[2] = {{.model = s.model, .seed = 0}, {.model = s.model, .seed = 1}};
+  worker w[2] = {{.model = s.model, .how = how, .seed = 0}, {.model = s.model, .how = how, .seed = 1}};
   pthread_t thread[2];
   for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
   for (int i = 0; i < 2; i++) {
@@ -81,6 +83,11 @@ static void two_sessions_on_two_threads(void **state) {
     assert_memory_equal(w[i].out.id, alone[i].id, sizeof alone[i].id);
   }
   close_stage(&s);
+}
+
+static void two_sessions_on_two_threads(void **state) {
+  (void)state;
+  for (int i = 0; i < NATIVE_SETUP_COUNT; i++) run_two_sessions(&setups[i]);
 }
 
 typedef struct endless {

@@ -69,7 +69,7 @@ static void every_struct_says_its_name(void **state) {
   ord_context *context = NULL;
   MUST_FAIL(ord_context_create(&(ord_context_options){.threads = 1}, &context, &err),
             "ord_context_options: struct_size");
-  context = open_context(1, false);
+  context = open_context(1, NO_PLUGINS);
   ord_model *model = NULL;
   MUST_FAIL(ord_model_load(context, MODEL("minimal"), &(ord_model_options){0}, &model, NULL, &err),
             "ord_model_options: struct_size");
@@ -115,7 +115,7 @@ static void an_older_caller(void **state) {
   static const char text[] = "ordito: 1\nname: m\ndims: {d: 2}\ninputs:\n  x: {dtype: f32, shape: [d], fill: 1}\n"
                              "graph:\n  - relu: {in: x, out: y}\noutputs: [y]\n";
   ord_error err = ORD_ERROR_INIT;
-  ord_context *context = open_context(1, false);
+  ord_context *context = open_context(1, NO_PLUGINS);
   ord_model *model = NULL;
   ord_session *session = NULL;
   MUST(ord_model_load_text(context, "m", text, strlen(text), NULL, &model, NULL, &err));

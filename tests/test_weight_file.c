@@ -69,7 +69,7 @@ static void test_paths_that_are_no_weights(void **state) {
   } row[] = {
       {"none.safetensors", "none.safetensors: cannot be opened: No such file or directory", ORD_INVALID},
       {"empty",
-       "holds no weight file; found notes.txt; wanted model.safetensors, model.safetensors.index.json, *.gguf or *.bin",
+       "holds no weight file; found notes.txt; wanted model.safetensors, model.safetensors.index.json or *.bin",
        ORD_INVALID},
       {"dir.safetensors", "holds no weight file; found nothing", ORD_INVALID},
       {"two", "holds 2 weight files: model.safetensors, pytorch_model.bin; wanted exactly one", ORD_INVALID},

@@ -46,11 +46,6 @@ static double attr_number(const ord_node *node, const char *name, double otherwi
   return attr ? attr->value.f : otherwise;
 }
 
-/* So far away that it is no limit, but leaves sums of positions without overflow. */
-static const int64_t farthest = INT64_C(1) << 61;
-
-static int64_t bounded(int64_t position, int64_t limit) { return position < limit ? position : limit; }
-
 /* Where products need nothing but a scale, the exponent takes it. */
 static void choose_exponent(flash_state *made, double scale, double soft_cap) {
   const double log2_of_e = 1.4426950408889634;
@@ -93,10 +88,9 @@ static ord_status flash_prepare(const ord_kernel *kernel, const ord_node *node, 
       .out = find_operand(node, ord_node_output(node, 0)),
       .is_causal = attr_int(node, "causal", 0) != 0,
       .align = attr_int(node, "align", ORD_LAST),
-      .window_before = bounded(attr_int(node, "window_before", -1), 2 * farthest),
-      .window_after = bounded(attr_int(node, "window_after", -1), 2 * farthest),
+      .window_before = attr_int(node, "window_before", -1),
+      .window_after = attr_int(node, "window_after", -1),
   };
-  if (made->align != ORD_LAST) made->align = bounded(made->align, farthest);
   choose_exponent(made, attr_number(node, "scale", 1), attr_number(node, "soft_cap", 0));
   ord_answer again = {.struct_size = sizeof again};
   if (!flash_lay_out(node, &made->layout, &again)) {
@@ -158,6 +152,13 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 
 /* ---- which keys ------------------------------------------------------------------------------------------------- */
 
+/* A sum of positions; so far away that no key lies there where it does not fit. */
+static int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
 /* Keys that lengths, causal and windows let query `i` of row `n` see. */
 static flash_span find_span(const run *a, int64_t n, int64_t i) {
   const flash_state *state = a->state;
@@ -165,11 +166,11 @@ static flash_span find_span(const run *a, int64_t n, int64_t i) {
   const int64_t past = number_of(a, &state->past, n, 0), given = a->given;
   const int64_t valid = clamp(past + clamp(number_of(a, &state->lengths, n, given), 0, given), 0, a->keys);
   const int64_t start = has_cache ? past : state->align == ORD_LAST ? valid - a->queries : state->align;
-  const int64_t at = i + start;
+  const int64_t after = plus(plus(i, start), 1); /* what a causal query does not see */
   flash_span seen = {0, valid};
-  if (state->window_before >= 0) seen.first = clamp(at - state->window_before, 0, valid);
-  if (state->window_after >= 0) seen.end = clamp(at + state->window_after + 1, 0, seen.end);
-  if (state->is_causal) seen.end = clamp(at + 1, 0, seen.end);
+  if (state->window_before >= 0) seen.first = clamp(plus(i, plus(start, -state->window_before)), 0, valid);
+  if (state->window_after >= 0) seen.end = clamp(plus(after, state->window_after), 0, seen.end);
+  if (state->is_causal) seen.end = clamp(after, 0, seen.end);
   if (seen.end < seen.first) seen.end = seen.first;
   return seen;
 }

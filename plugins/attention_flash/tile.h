@@ -362,6 +362,12 @@ static void combine(float *total, const float *record, int64_t padded, float exp
   const float top = other > *largest ? other : *largest, from = top == -INFINITY ? 0 : top;
   const lanes old_weight = exponential(lanes_all((*largest - from) * exponent));
   const lanes new_weight = exponential(lanes_all((other - from) * exponent));
+  /* What weighs 0 counts as hidden: it may hold infinite sums. Scores that are NaN make all NaN. */
+  if (new_weight[0] == 0 && other_sum == other_sum) return;
+  if (old_weight[0] == 0 && *sum == *sum) {
+    memcpy(total, record, (size_t)(padded + 2) * sizeof *total);
+    return;
+  }
   for (int64_t c = 0; c < padded; c += LANES)
     lanes_store(total + c, lanes_fma(lanes_load(total + c), old_weight, lanes_load(record + c) * new_weight));
   *sum = *sum * old_weight[0] + other_sum * new_weight[0];

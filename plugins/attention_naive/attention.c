@@ -258,8 +258,7 @@ static span find_span(const attention *a, const query_row *query) {
   const int64_t start = has_cache ? past : state->align == ORD_LAST ? valid - a->q.dim[2] : state->align;
   const int64_t after = plus(plus(query->number, start), 1); /* what a causal query does not see */
   span seen = {0, valid};
-  if (state->window_before >= 0)
-    seen.first = clamp(plus(query->number, plus(start, -state->window_before)), 0, valid);
+  if (state->window_before >= 0) seen.first = clamp(plus(query->number, plus(start, -state->window_before)), 0, valid);
   if (state->window_after >= 0) seen.end = clamp(plus(after, state->window_after), 0, seen.end);
   if (state->is_causal) seen.end = clamp(after, 0, seen.end);
   return seen;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For loops over numbers: floats as bits, a product with a sum, and what the compiler has to be told.
+ * For loops over numbers: floats as bits and as bf16, a product with a sum, and what the compiler has to be told.
  */
 #ifndef PLAIN_BITS_H
 #define PLAIN_BITS_H
@@ -27,6 +27,14 @@ INLINE uint32_t to_bits(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
+}
+
+/* A number whose upper 16 bits are the nearest bf16, to even; the lower ones mean nothing. A NaN keeps its upper bits
+ * and stays one. */
+INLINE uint32_t bf16_rounded(float value) {
+  const uint32_t bits = to_bits(value);
+  const uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : rounded;
 }
 
 /* a * b + c. One rounding where the level has such an instruction, two where it would be a call. */

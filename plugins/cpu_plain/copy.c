@@ -170,7 +170,7 @@ static ord_status copy_query(const ord_kernel *kernel, const ord_node *node, ord
     const ord_operand *other = &node->operand[i];
     const bool is_moved = other->role == ORD_OUTPUT || (other->role != ORD_ABSENT && strcmp(other->name, "in") == 0);
     const bool is_widened =
-        other->role == ORD_OUTPUT && other->dtype == ORD_F32 && in->dtype < 32 && PLAIN_FLOATS & 1u << in->dtype;
+        other->role == ORD_OUTPUT && other->dtype == ORD_F32 && plain_is_one_of(in->dtype, PLAIN_FLOATS);
     if (is_moved && plain_count(other) > count) count = plain_count(other);
     if (is_moved && other->dtype != in->dtype && !is_widened)
       return plain_refuse(answer, "%s is %s, %s is %s; wanted the same type", in->name, plain_type_name(in->dtype),

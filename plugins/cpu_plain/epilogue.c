@@ -4,47 +4,6 @@
  */
 #include "epilogue.h"
 
-enum { ITEM_ADD, ITEM_MULTIPLY };
-
-/* ITEM_ADD or ITEM_MULTIPLY; -1 for another op. */
-static int find_binary(const char *op) {
-  static const char *const names[] = {[ITEM_ADD] = "add", [ITEM_MULTIPLY] = "mul"};
-  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-    if (strcmp(names[i], op) == 0) return i;
-  return -1;
-}
-
-static bool has_dense_rows(const ord_operand *operand, int64_t width) {
-  const uint32_t last = operand->rank - 1;
-  return operand->rank > 0 && operand->dim[last] == width &&
-         (width == 1 || operand->stride[last] == (int64_t)sizeof(float));
-}
-
-/* A weight of any float type may be packed to dense f32; a value must have dense rows of f32. */
-static bool accepts_operand(const ord_node *node, uint32_t which, int64_t width) {
-  if (which == ORD_NONE) return false;
-  const ord_operand *operand = &node->operand[which];
-  if (operand->role == ORD_WEIGHT)
-    return operand->dtype < 32 && PLAIN_FLOATS & 1u << operand->dtype && operand->rank > 0 &&
-           operand->dim[operand->rank - 1] == width;
-  return operand->dtype == ORD_F32 && has_dense_rows(operand, width);
-}
-
-uint32_t epilogue_accept(const ord_node *node, ord_answer *answer) {
-  const ord_operand *out = &node->operand[ord_node_output(node, 0)];
-  const int64_t width = out->dim[out->rank - 1];
-  uint32_t served = 0;
-  for (; served < node->epilogue_count && served + 1 < EPILOGUE_MAX; served++) {
-    const ord_epilogue *item = &node->epilogue[served];
-    const bool is_binary = find_binary(item->op) >= 0;
-    if (!is_binary && !plain_pointwise_find(item->op)) break;
-    if (is_binary && !accepts_operand(node, item->operand[0], width)) break;
-    if (item->output != ORD_NONE && !accepts_operand(node, item->output, width)) break;
-    if (is_binary) plain_want_dense(node, item->operand[0], answer);
-  }
-  return served;
-}
-
 static epilogue_operand find_operand(const ord_node *node, const ord_answer *answer, uint32_t which) {
   epilogue_operand found = {which, -1};
   if (which == ORD_NONE) return found;
@@ -63,8 +22,10 @@ void epilogue_resolve(const ord_node *node, const ord_answer *answer, epilogue_l
     out->item[out->count++] = (epilogue_item){.operand = find_operand(node, answer, bias), .output = {ORD_NONE, -1}};
   for (uint32_t i = 0; i < answer->epilogue_served; i++) {
     const ord_epilogue *from = &node->epilogue[i];
+    bool multiplies = false;
+    (void)epilogue_is_binary(from->op, &multiplies);
     out->item[out->count++] = (epilogue_item){.pointwise = plain_pointwise_find(from->op),
-                                              .multiplies = find_binary(from->op) == ITEM_MULTIPLY,
+                                              .multiplies = multiplies,
                                               .operand = find_operand(node, answer, from->operand[0]),
                                               .output = find_operand(node, answer, from->output)};
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a matmul does to its result before it leaves it: the bias and the items of the epilogue (epilogue.c). Items that
- * need whole rows, the norms, are refused.
+ * What a matmul does to its result before it leaves it: the bias and the items of the epilogue. Which they are says
+ * epilogue_accept.c, for any CPU; epilogue.c is compiled once a level. Items that need whole rows, the norms, are
+ * refused.
  *
  *   query    answer->epilogue_served = epilogue_accept(node, answer), after plain_check
  *   prepare  epilogue_resolve(node, answer, &state->epilogue)
@@ -13,7 +14,6 @@
 
 #include "plain.h"
 
-#define epilogue_accept PLAIN_NAME(epilogue_accept)
 #define epilogue_resolve PLAIN_NAME(epilogue_resolve)
 #define epilogue_begin PLAIN_NAME(epilogue_begin)
 #define epilogue_apply PLAIN_NAME(epilogue_apply)
@@ -37,6 +37,8 @@ typedef struct epilogue_list {
   epilogue_item item[EPILOGUE_MAX]; /* where the node has a bias, it comes first */
 } epilogue_list;
 
+/* add or mul, with the result as one operand. */
+bool epilogue_is_binary(const char *op, bool *out_multiplies);
 /* How many items of the node, from the first, are applied; asks for the packs that they need. */
 uint32_t epilogue_accept(const ord_node *node, ord_answer *answer);
 /* The bias and the first answer->epilogue_served items. */

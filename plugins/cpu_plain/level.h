@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Levels of instructions. node.c, view.c and pack.c are compiled once, for any CPU. The other sources may be compiled
- * several times, each with ORDITO_LEVEL defined as the name of a level and for its instructions; what they export then
- * bears that name: plain_reader_avx512, and the kernel rope_avx512. Without it the level is plain: any CPU.
+ * Levels of instructions. node.c, view.c, pack.c and epilogue_accept.c are compiled once, for any CPU. The other
+ * sources may be compiled several times, each with ORDITO_LEVEL defined as the name of a level and for its
+ * instructions; what they export then bears that name: plain_reader_avx512, and the kernel rope_avx512. Without it the
+ * level is plain: any CPU.
  */
 #ifndef PLAIN_LEVEL_H
 #define PLAIN_LEVEL_H

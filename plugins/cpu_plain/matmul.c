@@ -76,16 +76,6 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
   return ORD_OK;
 }
 
-/* Where row `row` of a weight of several segments begins; NULL beyond the last. */
-static const char *find_row(const ord_operand *operand, const void *const *segment, int64_t row) {
-  for (uint32_t i = 0; i < operand->segment_count; i++) {
-    const int64_t rows = operand->segment[i].rows;
-    if (row < rows) return (const char *)segment[i] + row * operand->stride[0];
-    row -= rows;
-  }
-  return NULL;
-}
-
 static ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                               const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed) {
   if (answer->pack[weight].key != KEY_PANEL_16_F32)
@@ -94,7 +84,7 @@ static ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, co
   const int64_t panels = panel_count(operand->dim[0]), depth = operand->dim[1];
   panel_source source = {.depth_stride = operand->stride[1], .read = plain_reader(operand->dtype)};
   for (int64_t panel = panels * slice / slice_count; panel < panels * (slice + 1) / slice_count; panel++) {
-    for (int c = 0; c < PANEL_WIDTH; c++) source.column[c] = find_row(operand, segment, panel * PANEL_WIDTH + c);
+    for (int c = 0; c < PANEL_WIDTH; c++) source.column[c] = plain_find_row(operand, segment, panel * PANEL_WIDTH + c);
     panel_fill(&source, depth, (float *)packed + panel * depth * PANEL_WIDTH);
   }
   return ORD_OK;

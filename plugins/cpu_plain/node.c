@@ -63,7 +63,7 @@ static const plain_rule *find_rule(const plain_rule *rule, const ord_operand *op
 static ord_status check_operand(const ord_operand *operand, const plain_rule *rule, ord_answer *answer) {
   const bool is_packed = rule->flags & PLAIN_PACKED && operand->role == ORD_WEIGHT;
   const uint32_t types = rule->flags & PLAIN_PACKED && !is_packed ? PLAIN_F32 : rule->types;
-  if (operand->dtype >= 32 || !(types & 1u << operand->dtype)) {
+  if (!plain_is_one_of(operand->dtype, types)) {
     char wanted[64];
     print_types(types, wanted, sizeof wanted);
     return plain_refuse(answer, "%s is %s; wanted %s", operand->name, plain_type_name(operand->dtype), wanted);

@@ -72,13 +72,7 @@ static void write_f32(char *into, int64_t stride, const float *from, int64_t cou
     for (int64_t i = 0; i < count; i++) memcpy(into + i * stride, &from[i], sizeof *from);
 }
 
-/* To nearest even. A NaN keeps its upper bits and stays one. */
-INLINE uint16_t to_bf16(float value) {
-  const uint32_t bits = to_bits(value);
-  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  const uint32_t rounded = is_nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
-  return (uint16_t)(rounded >> 16);
-}
+INLINE uint16_t to_bf16(float value) { return (uint16_t)(bf16_rounded(value) >> 16); }
 
 /* To nearest even. Below 2^-14 the sum with 0.5, whose last place is the smallest half, does the rounding. */
 INLINE uint16_t to_f16(float value) {

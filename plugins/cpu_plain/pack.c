@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Weights packed to dense f32, row-major: biases, norm weights and the like, which are small. One layout, one key.
+ * Weights packed to dense f32, row-major: biases, norm weights and the like, which are small. One layout, one key. And
+ * the rows of those that a kernel packs in a layout of its own.
  */
 #include "plain.h"
+
+const char *plain_find_row(const ord_operand *operand, const void *const *segment, int64_t row) {
+  for (uint32_t i = 0; i < operand->segment_count; i++) {
+    const int64_t rows = operand->segment[i].rows;
+    if (row < rows) return (const char *)segment[i] + row * operand->stride[0];
+    row -= rows;
+  }
+  return NULL;
+}
 
 static void convert_run(const void *context, char *const *at, const int64_t *stride, int64_t count) {
   const ord_operand *operand = context;

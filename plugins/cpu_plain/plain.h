@@ -38,6 +38,9 @@ typedef struct plain_rule {
 /* May the first output overwrite operand `which`: are they laid out alike? */
 bool plain_is_laid_out_alike(const ord_node *node, uint32_t which);
 
+/* Of a set such as PLAIN_FLOATS. */
+static inline bool plain_is_one_of(uint16_t type, uint32_t types) { return type < 32 && (types >> type & 1u); }
+
 /* Fills `reason` and returns ORD_NO. */
 ord_status plain_refuse(ord_answer *answer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -119,6 +122,9 @@ typedef void (*plain_run_fn)(const void *context, char *const *at, const int64_t
 void plain_walk(const plain_view *view, uint32_t count, plain_range range, plain_run_fn run, const void *context);
 
 /* ---- packed weights (pack.c) ---- */
+
+/* Where row `row` of a weight of several segments begins; NULL beyond the last. */
+const char *plain_find_row(const ord_operand *operand, const void *const *segment, int64_t row);
 
 /* pack for kernels whose weights are only ever packed to dense f32 (PLAIN_PACKED). */
 ord_status plain_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,

@@ -122,7 +122,7 @@ static bool is_norm_operand(const ord_node *node, uint32_t which, int64_t width)
   if (which == ORD_NONE) return true;
   const ord_operand *operand = &node->operand[which];
   if (operand->rank != 1 || operand->dim[0] != width) return false;
-  if (operand->role == ORD_WEIGHT) return operand->dtype < 32 && PLAIN_FLOATS & 1u << operand->dtype;
+  if (operand->role == ORD_WEIGHT) return plain_is_one_of(operand->dtype, PLAIN_FLOATS);
   return operand->dtype == ORD_F32 && (width == 1 || operand->stride[0] == (int64_t)sizeof(float));
 }
 

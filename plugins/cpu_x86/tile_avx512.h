@@ -7,9 +7,9 @@
 
 #include <immintrin.h>
 
+#include "bits.h"
 #include "packed_matmul.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 12
 #define TILE_VECTORS 2
 

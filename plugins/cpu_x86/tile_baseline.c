@@ -4,9 +4,9 @@
  */
 #include <emmintrin.h>
 
+#include "bits.h"
 #include "packed_matmul.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define TILE_ROWS 4
 #define TILE_VECTORS 8
 

@@ -1,12 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# spills.sh [PLUGIN.so [NAME-PATTERN]]: vector registers moved to or from the stack inside the loops of the hot functions.
+# spills.sh [PLUGIN.so [NAME-PATTERN]]: vector registers moved to or from the stack inside the loops of the hot functions,
+# by default those of cpu_x86 and attention_flash in build/ (but for the weights of attention: sixteen registers do not
+# hold the constants of their polynomial).
 # A loop is what lies between the target of a backward jump and the jump. Prints, for each function that has a loop, its
 # innermost loops with their widest registers, instructions, multiply-adds and stack moves; ends with 1 if a loop with multiply-adds has
-# stack moves. For the built plugin cpu_x86: tests/bench/spills.sh build/lib/ordito/plugins/cpu_x86.so
+# stack moves.
 set -u
-plugin=${1:-build/lib/ordito/plugins/cpu_x86.so}
-pattern=${2:-'^(f32|widened|i16|bf16_dot|i8_dot)_[0-9]+$'}
+hot_functions='^((f32|widened|i16|bf16_dot|i8_dot)_[0-9]+|(score_panel|score_keys|mix_columns|combine)(\..*)?)$'
+if [ $# -eq 0 ]; then
+  code=0
+  for name in cpu_x86 attention_flash; do
+    echo "$name"
+    "$0" "build/lib/ordito/plugins/$name.so" || code=1
+  done
+  exit "$code"
+fi
+plugin=$1
+pattern=${2:-$hot_functions}
 objdump -d --no-show-raw-insn -M intel "$plugin" | awk -v pattern="$pattern" '
 function hex(text,   i, value) {
   value = 0
@@ -31,7 +42,7 @@ function report(   i, j, k, inner, vector, instructions, multiplies, moves) {
       if (text[k] ~ /(zmm|ymm|xmm)/ && text[k] ~ /\[[er](sp|bp)/) moves++
     }
     if (!multiplies) continue
-    printf "%-14s %s %3d instructions %3d multiply-adds %3d stack moves\n", name, vector, instructions, multiplies, moves
+    printf "%-23s %s %3d instructions %3d multiply-adds %3d stack moves\n", name, vector, instructions, multiplies, moves
     all++
     if (moves) spilled++
   }

@@ -94,16 +94,6 @@ static void write_scales(block_source *source, char *into) {
   }
 }
 
-/* Where row `row` of a weight of several segments begins; NULL beyond the last. */
-static const char *find_row(const ord_operand *operand, const void *const *segment, int64_t row) {
-  for (uint32_t i = 0; i < operand->segment_count; i++) {
-    const int64_t rows = operand->segment[i].rows;
-    if (row < rows) return (const char *)segment[i] + row * operand->stride[0];
-    row -= rows;
-  }
-  return NULL;
-}
-
 ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer, uint32_t weight,
                        const void *const *segment, uint32_t slice, uint32_t slice_count, void *packed) {
   const matmul_plan plan = matmul_plan_make(((const matmul_kernel *)kernel)->level, node, answer->epilogue_served);
@@ -114,7 +104,7 @@ ord_status matmul_pack(const ord_kernel *kernel, const ord_node *node, const ord
       .stride = operand->stride[1], .depth = operand->dim[1], .stored = operand->dtype, .packed = plan.math->packed};
   for (int64_t block = blocks * slice / slice_count; block < blocks * (slice + 1) / slice_count; block++) {
     char *into = (char *)packed + block * plan.block_bytes;
-    for (int r = 0; r < MATMUL_BLOCK; r++) source.row[r] = find_row(operand, segment, block * MATMUL_BLOCK + r);
+    for (int r = 0; r < MATMUL_BLOCK; r++) source.row[r] = plain_find_row(operand, segment, block * MATMUL_BLOCK + r);
     if (source.packed == ORD_I8) write_scales(&source, into + groups * MATMUL_GROUP_BYTES);
     pack_block(&source, into);
   }

@@ -80,7 +80,7 @@ static void scale_row(float *restrict value, const float *restrict scale, int64_
 
 static void to_numbers(float *restrict value, const matmul_row *row, const float *restrict scale) {
   for (int i = 0; i < MATMUL_BLOCK; i++) {
-    const int32_t sum = (int32_t)(numbers_bits(value[i]) - row->offset);
+    const int32_t sum = (int32_t)(to_bits(value[i]) - row->offset);
     value[i] = (float)sum * row->scale * scale[i];
   }
 }

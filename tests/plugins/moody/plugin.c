@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A plugin that goes wrong at one moment: while it is loaded or unloaded, where the environment's ORDITO_TEST_MOMENT
- * says so; in the row of rank 2 it hangs, in that of rank 6 it crashes, in all others it is right but talks. For the
- * tests of `ordito kernel-test`.
+ * A plugin that goes wrong at one moment: in the row of rank 2 it hangs, in that of rank 6 it crashes, in all others it
+ * is right but talks. The environment's ORDITO_TEST_MOMENT says what it does besides: "load" and "unload", it crashes
+ * then; "close" and "scribble", in a row it closes the files of the host or writes into them. For the tests of `ordito
+ * kernel-test`.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +17,13 @@
 const ord_manifest ord_plugin_manifest = {ORD_MANIFEST_HEAD, .flags = ORD_PLUGIN_UNLOADABLE, .name = "moody",
                                           .version = "1"};
 
-static void crash_at(const char *moment) {
+static bool is_moment(const char *moment) {
   const char *wanted = getenv("ORDITO_TEST_MOMENT");
-  if (wanted && strcmp(wanted, moment) == 0) abort();
+  return wanted && strcmp(wanted, moment) == 0;
+}
+
+static void crash_at(const char *moment) {
+  if (is_moment(moment)) abort();
 }
 
 __attribute__((constructor)) static void loaded(void) { crash_at("load"); }
@@ -51,6 +57,15 @@ static ord_status prepare(const ord_kernel *kernel, const ord_node *node, const 
   return ORD_OK;
 }
 
+enum { FILES_MAX = 16 };
+
+static void spoil(int file) {
+  char nonsense[8192];
+  memset(nonsense, 0xff, sizeof nonsense);
+  if (is_moment("close")) close(file);
+  if (is_moment("scribble") && write(file, nonsense, sizeof nonsense) < 0) return; /* not open for writing */
+}
+
 static ord_status launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
   (void)err;
   const ord_node *node = state;
@@ -59,6 +74,7 @@ static ord_status launch(void *state, const ord_exec *exec, ord_plugin_error *er
   int64_t count = 1;
   printf("this is no part of a report\n");
   fflush(stdout);
+  for (int file = STDERR_FILENO + 1; file < FILES_MAX; file++) spoil(file);
   while (node->operand[0].rank == 2) pause();
   if (node->operand[0].rank == 6) abort();
   for (uint32_t i = 0; i < node->operand[0].rank; i++) count *= node->operand[0].dim[i];
