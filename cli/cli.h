@@ -38,6 +38,7 @@ typedef struct cli_request {
 #define OPTION_REAL(name, field, group, value, low, high, unset, wanted, help) double field;
 #include "cli/options.def"
   ord_run_config *run_config; /* of --config; NULL: none */
+  bool is_repeated;           /* the same files were opened before: their warnings were told */
 } cli_request;
 
 /* Groups of options; a verb takes some of them. */

@@ -100,7 +100,9 @@ static bool take_item(cli_list *list, const char *text) {
   return true;
 }
 
-static bool names_file(const option *what) { return strcmp(what->value, "FILE") == 0 || strcmp(what->value, "PATH") == 0; }
+static bool names_file(const option *what) {
+  return strcmp(what->value, "FILE") == 0 || strcmp(what->value, "PATH") == 0;
+}
 
 static bool take_value(const option *what, const char *text, cli_request *request) {
   void *field = field_of(request, what);

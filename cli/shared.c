@@ -86,7 +86,7 @@ int cli_load_model(const cli_request *request, ord_context *context, int64_t mos
     options.context = most;
     loaded = ord_model_load(context, request->positional[0], &options, out, &messages, &err);
   }
-  if (messages) cli_write(stderr, messages);
+  if (messages && !(loaded && request->is_repeated)) cli_write(stderr, messages);
   /* The list of messages says more than the one error that stands for it. */
   const bool is_told = messages && err.code == ORD_INVALID && !request->strict;
   ord_text_free(messages);
@@ -119,7 +119,7 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
     options.progress_context = &last_percent;
   }
   const bool opened = ord_model_open_weights(model, &options, &messages, &err);
-  if (messages) cli_write(stderr, messages);
+  if (messages && !(opened && request->is_repeated)) cli_write(stderr, messages);
   ord_text_free(messages);
   return opened ? CLI_OK : cli_fail(&err);
 }

@@ -106,9 +106,28 @@ static void drop_overwriting_items(plan_memory *placing) {
     if (placing->memory[i] != i) placing->item[placing->item_of[i]].bytes = 0;
 }
 
+static bool check_request(const ord_step *step, uint64_t bytes, const char *what, ord_error *err) {
+  return bytes <= PTRDIFF_MAX ||
+         ord_fail(err, ORD_NO_MEMORY, "%s: kernel %s wants %llu bytes of %s, more than an address can count",
+                  step->node.label, step->choice.kernel->name, (unsigned long long)bytes, what);
+}
+
+/* A plugin's word: sums of what passes cannot wrap unseen. */
+static bool check_requests(const ord_plan *plan, ord_error *err) {
+  for (uint32_t n = 0; n < plan->step_count; n++) {
+    const ord_answer *answer = &plan->step[n].choice.answer;
+    if (!check_request(&plan->step[n], answer->scratch_bytes, "scratch", err) ||
+        !check_request(&plan->step[n], answer->worker_bytes, "memory for each thread", err) ||
+        !check_request(&plan->step[n], answer->persistent_bytes, "persistent memory", err))
+      return false;
+  }
+  return true;
+}
+
 static bool place_arena(plan_memory *placing, ord_error *err) {
   ord_plan *plan = placing->lower->plan;
   const uint32_t first_scratch = placing->item_count;
+  if (!check_requests(plan, err)) return false;
   for (uint32_t n = 0; n < plan->step_count; n++)
     placing->item[placing->item_count++] =
         (ord_memory_item){.bytes = plan->step[n].choice.answer.scratch_bytes, .first = n, .last = n};
@@ -125,7 +144,9 @@ static bool place_arena(plan_memory *placing, ord_error *err) {
     step->persistent_offset = end;
     size_t behind;
     if (!ord_size_add(end, step->choice.answer.persistent_bytes, &behind) || !ord_memory_round_up(behind, &end))
-      return ord_fail(err, ORD_NO_MEMORY, "%s: its kernel wants too much persistent memory", step->node.label);
+      return ord_fail(err, ORD_NO_MEMORY, "%s: kernel %s wants %llu bytes of persistent memory; no address is left",
+                      step->node.label, step->choice.kernel->name,
+                      (unsigned long long)step->choice.answer.persistent_bytes);
   }
   plan->arena_bytes = end;
   return true;

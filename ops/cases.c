@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ops/case.h"
 
@@ -55,8 +56,16 @@ typedef struct case_trial {
 
 enum { MARGIN_BYTE = 0xa5 };
 
-static bool guard(case_trial *trial, size_t bytes, guarded *out) {
-  if (bytes > SIZE_MAX - 4 * ORD_CASE_MARGIN) return ord_case_fail(trial->result, "query: asks for %zu bytes", bytes);
+/* Does it exceed all memory that there is? A system may promise it all the same and then end the process. */
+static bool exceeds_machine(size_t bytes) {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (bytes > SIZE_MAX - 4 * ORD_CASE_MARGIN) return true;
+  return pages > 0 && page_bytes > 0 && bytes / (size_t)page_bytes >= (size_t)pages;
+}
+
+static bool guard(case_trial *trial, size_t bytes, const char *what, guarded *out) {
+  if (exceeds_machine(bytes))
+    return ord_case_fail(trial->result, "query: wants %zu bytes of %s, more than this machine has", bytes, what);
   const size_t all = bytes + 3 * ORD_CASE_MARGIN;
   unsigned char *block = ord_arena_take(trial->setup->arena, all, 1);
   if (!block) return ord_case_out_of_memory(trial->setup);
@@ -156,7 +165,7 @@ static bool pack(case_trial *trial, uint32_t which) {
     row += tensor->segment[i].rows;
   }
   guarded packed;
-  if (!guard(trial, trial->answer.pack[which].bytes, &packed)) return false;
+  if (!guard(trial, trial->answer.pack[which].bytes, "packed weights", &packed)) return false;
   for (uint32_t slice = SLICES; slice-- > 0;) {
     const ord_status status = trial->kernel->pack(trial->kernel, &trial->setup->node, &trial->answer, which, segment,
                                                   slice, SLICES, packed.data);
@@ -313,9 +322,9 @@ static bool run_trial(case_trial *trial) {
     trial->address[i] = setup->tensor[i].data;
     if (trial->answer.pack[i].key && !pack(trial, i)) return false;
   }
-  if (!guard(trial, trial->answer.scratch_bytes, &trial->scratch) ||
-      !guard(trial, trial->answer.worker_bytes, &trial->worker) ||
-      !guard(trial, trial->answer.persistent_bytes, &trial->persistent))
+  if (!guard(trial, trial->answer.scratch_bytes, "scratch", &trial->scratch) ||
+      !guard(trial, trial->answer.worker_bytes, "worker memory", &trial->worker) ||
+      !guard(trial, trial->answer.persistent_bytes, "persistent memory", &trial->persistent))
     return false;
   memset(trial->persistent.data, 0, trial->persistent.bytes);
   ord_plugin_error err = {.struct_size = sizeof err};

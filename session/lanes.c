@@ -57,15 +57,33 @@ static bool make_graph(const ord_session *session, ord_lanes *lanes, bool single
   return done;
 }
 
+static uint64_t bytes_of_run(const ord_answer *answer) { return answer->scratch_bytes + answer->persistent_bytes; }
+static uint64_t bytes_of_thread(const ord_answer *answer) { return answer->worker_bytes; }
+
+/* The step that asks for the most; NULL: none asks for any. */
+static const ord_step *find_hungriest(const ord_plan *plan, uint64_t (*bytes_of)(const ord_answer *answer)) {
+  const ord_step *most = NULL;
+  for (uint32_t n = 0; n < plan->step_count; n++)
+    if (bytes_of(&plan->step[n].choice.answer) > (most ? bytes_of(&most->choice.answer) : 0)) most = &plan->step[n];
+  return most;
+}
+
+static bool fail_memory(const ord_plan *plan, ord_error *err) {
+  const ord_step *most = find_hungriest(plan, bytes_of_run);
+  if (!most) return ord_fail(err, ORD_NO_MEMORY, "out of memory: a run needs %zu bytes for values", plan->arena_bytes);
+  return ord_fail(err, ORD_NO_MEMORY,
+                  "out of memory: a run needs %zu bytes for values and scratch; %s: kernel %s wants the most, %llu",
+                  plan->arena_bytes, most->node.label, most->choice.kernel->name,
+                  (unsigned long long)bytes_of_run(&most->choice.answer));
+}
+
 static bool make_memory(ord_session *session, ord_lane *lane, ord_error *err) {
   ord_device *device = session->model->context->device;
   const ord_plan *plan = lane->plan;
   /* The part behind persistent_begin must be zero; clearing all of it also keeps padding finite. */
   lane->memory.arena = device->table->allocate(device, plan->arena_bytes ? plan->arena_bytes : 1, true);
   lane->memory.extent = calloc(plan->extent_count + 1, sizeof(int64_t));
-  if (!lane->memory.arena || !lane->memory.extent)
-    return ord_fail(err, ORD_NO_MEMORY, "out of memory: a run needs %zu bytes for values and scratch",
-                    plan->arena_bytes);
+  if (!lane->memory.arena || !lane->memory.extent) return fail_memory(plan, err);
   lane->memory.cache = session->cache;
   lane->memory.past = session->past;
   return true;
@@ -137,16 +155,28 @@ static bool make_pins(const ord_session *session, const ord_lanes *before, const
   return true;
 }
 
+static bool fail_workers(const ord_lanes *lanes, uint32_t threads, ord_error *err) {
+  const ord_step *most = NULL;
+  for (uint32_t i = 0; i < lanes->count; i++) {
+    const ord_step *step = find_hungriest(lanes->lane[i].plan, bytes_of_thread);
+    if (step && (!most || bytes_of_thread(&step->choice.answer) > bytes_of_thread(&most->choice.answer))) most = step;
+  }
+  if (!most) return ord_fail_memory(err, "making memory for the threads");
+  return ord_fail(err, ORD_NO_MEMORY, "out of memory: %s: kernel %s wants %llu bytes for each of %u threads",
+                  most->node.label, most->choice.kernel->name,
+                  (unsigned long long)bytes_of_thread(&most->choice.answer), threads);
+}
+
 static bool make_workers(const ord_session *session, ord_lanes *lanes, ord_error *err) {
   ord_device *device = session->model->context->device;
+  const uint32_t threads = ord_pool_threads(device->pool);
   size_t most = 0, bytes = 0;
   for (uint32_t i = 0; i < lanes->count; i++)
     if (lanes->lane[i].plan->worker_bytes > most) most = lanes->lane[i].plan->worker_bytes;
-  if (!ord_memory_round_up(most, &lanes->worker_stride) ||
-      !ord_size_multiply(lanes->worker_stride, ord_pool_threads(device->pool), &bytes))
-    return ord_fail(err, ORD_INVALID, "a kernel asks for too much memory for each thread");
+  if (!ord_memory_round_up(most, &lanes->worker_stride) || !ord_size_multiply(lanes->worker_stride, threads, &bytes))
+    return fail_workers(lanes, threads, err);
   lanes->worker = device->table->allocate(device, bytes ? bytes : 1, false);
-  return lanes->worker ? true : ord_fail_memory(err, "making memory for the threads");
+  return lanes->worker ? true : fail_workers(lanes, threads, err);
 }
 
 static bool make_captures(const ord_session *session, ord_lanes *lanes, ord_error *err) {

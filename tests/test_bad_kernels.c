@@ -52,7 +52,35 @@ static void faults_are_named(void **state) {
   close_stage(&s);
 }
 
+/* Who asks for too much is named with what it asks for, and the model serves on. */
+static void want_of_memory_is_named(void **state) {
+  (void)state;
+  static const char text[] = "ordito: 1\nname: one\ndims: {d: 4}\ninputs:\n  x: {dtype: f32, shape: [2, d]}\n"
+                             "graph:\n  - gelu_erf: {in: x, out: a}\n  - tanh: {in: a, out: y}\noutputs: [y]\n";
+  static const struct {
+    const char *pin, *wanted;
+  } row[] = {
+      {"gelu_erf=gelu_scratch", "a: kernel gelu_scratch wants the most, 4611686018427387904"},
+      {"gelu_erf=gelu_persistent", "a: kernel gelu_persistent wants the most, 4611686018427387904"},
+      {"gelu_erf=gelu_worker", "a: kernel gelu_worker wants 4611686018427387904 bytes for each of 1 threads"},
+      {"gelu_erf=gelu_wrapping", "a: kernel gelu_wrapping wants 18446744073709551615 bytes of scratch"},
+      {"gelu_erf=gelu_poor", "a: gelu_poor: out of memory"},
+  };
+  ord_error err = ORD_ERROR_INIT;
+  stage s = {.context = open_bad()};
+  MUST(ord_model_load_text(s.context, "one.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const char *pin[] = {"tanh=tanh_reference", row[i].pin, "gelu_erf=gelu_erf_reference"};
+    MUST_FAIL(make_session(s.model, pin, 2, &s.session, &err), row[i].wanted);
+    assert_int_equal(err.code, ORD_NO_MEMORY);
+    MUST(make_session(s.model, pin, 3, &s.session, &err)); /* the last pin counts */
+    ord_session_destroy(s.session);
+    s.session = NULL;
+  }
+  close_stage(&s);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(faults_are_named)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(faults_are_named), cmocka_unit_test(want_of_memory_is_named)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

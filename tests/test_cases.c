@@ -70,6 +70,12 @@ static ord_status moody_query(const ord_kernel *kernel, const ord_node *node, or
   return ORD_OK;
 }
 
+static ord_status greedy_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
+  right_query(kernel, node, answer);
+  answer->worker_bytes = UINT64_MAX;
+  return ORD_OK;
+}
+
 static ord_status no_phase_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   right_query(kernel, node, answer);
   answer->phase_count = 0;
@@ -197,6 +203,11 @@ static const struct {
     {moody_query, right_launch, {"in[5]", ""}, ORD_CASE_FAILED, "query: gives two answers to one question"},
     {no_phase_query, right_launch, {"in[5]", ""}, ORD_CASE_FAILED, "query: found 0 phases; wanted 1 to 8"},
     {no_chunk_query, right_launch, {"in[5]", ""}, ORD_CASE_FAILED, "query: phase 0 has no chunk"},
+    {greedy_query,
+     right_launch,
+     {"in[5]", ""},
+     ORD_CASE_FAILED,
+     "query: wants 18446744073709551615 bytes of worker memory, more than this machine has"},
     {pack_input_query, right_launch, {"in[5]", ""}, ORD_CASE_FAILED, "query: operand 0 is packed and no weight"},
     {right_query, beyond_launch, {"in[5]", ""}, ORD_CASE_FAILED, "out: bytes outside the tensor were written"},
     {right_query, before_launch, {"in[5]", ""}, ORD_CASE_FAILED, "out: bytes outside the tensor were written"},

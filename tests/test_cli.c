@@ -270,6 +270,11 @@ static void a_bounded_context_warns_once(void **state) {
   got = run("generate long.yaml --random-weights 1 --prompt-ids 3,4 --tokens 2100 --context 3000");
   assert_int_equal(got->code, 0);
   assert_null(strstr(got->err, "bounded"));
+  write_text("starts.yaml", "ordito: 1\nname: starts\ndims: {unused: 3, d: 8}\ninputs: {x: {dtype: f32, shape: [d]}}\n"
+                            "graph: [relu: {in: x, out: y}]\noutputs: [y]\n");
+  got = run("bench starts.yaml --repeat 3"); /* which opens it three times */
+  assert_int_equal(got->code, 0);
+  assert_int_equal(occurrences(got->err, "warning[unused-dim]"), 1);
   got = run("check long.yaml --strict");
   assert_int_equal(got->code, 1);
   assert_non_null(strstr(got->err, "long.yaml: 1 warning; wanted none (--strict)"));

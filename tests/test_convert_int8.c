@@ -257,6 +257,58 @@ static void test_conversions_that_are_refused(void **state) {
   }
 }
 
+/* Such a scale would make numbers of its whole row that are none: neither a session nor a conversion takes it. */
+static void test_scales_that_are_no_numbers(void **state) {
+  (void)state;
+  static const char text[] = "ordito: 1\nname: m\ndims: {d: 4}\ninputs:\n  x: {dtype: f32, shape: [d, d]}\nweights:\n"
+                             "  a: {shape: [out: 2, in: d], from: w, slice: {axis: 0, start: 0}}\n"
+                             "  b: {shape: [out: 2, in: d], from: w, slice: {axis: 0, start: 2}}\n"
+                             "graph:\n  - matmul: {in: x, weight: a, out: y}\n  - matmul: {in: x, weight: b, out: z}\n"
+                             "  - add: {in: [y, z], out: y}\noutputs: [y]\n";
+  static const char header[] = "{\"w\":{\"dtype\":\"I8\",\"shape\":[4,4],\"data_offsets\":[0,16]},"
+                               "\"w.scale\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[16,32]}}";
+  const struct {
+    int at;
+    float scale;
+    const char *found; /* NULL: it is right */
+  } row[] = {{0, INFINITY, "inf"}, {3, -INFINITY, "-inf"}, {2, NAN, "nan"},
+             {1, -0.5f, "-0.5"},   {3, 0, NULL},           {3, FLT_MAX, NULL}};
+  test_model inside = read_model(text);
+  ord_context *context = open_context(1, ALL_PLUGINS);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    ord_error err = ORD_ERROR_INIT;
+    unsigned char data[32] = {1, 2, 3};
+    float scale[4] = {1, 2, 3, 4};
+    char wanted[512];
+    empty_folder(folder);
+    scale[row[i].at] = row[i].scale;
+    memcpy(data + 16, scale, sizeof scale);
+    const char *path = write_safetensors("w.safetensors", header, data, sizeof data);
+    snprintf(wanted, sizeof wanted, "%s: tensor 'w.scale', row %d: found %s; wanted a finite number from 0", path,
+             row[i].at, row[i].found ? row[i].found : "");
+    stage s = {.context = context};
+    MUST(ord_model_load_text(context, "m.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+    const ord_weight_options where = {.struct_size = sizeof where, .path = path};
+    MUST(ord_model_open_weights(s.model, &where, NULL, &err));
+    ord_weight_file *file = open_file(&inside, path);
+    if (row[i].found) {
+      MUST_FAIL(ord_session_create(s.model, NULL, &s.session, &err), wanted);
+      assert_int_equal(err.code, ORD_INVALID);
+      MUST_FAIL(ord_weight_file_convert(file, inside.description, inside.graph, in_folder("out"), &to_f32, &err),
+                wanted);
+      expect_files("w.safetensors ");
+    } else {
+      s.session = open_session(s.model, NULL);
+      MUST(ord_weight_file_convert(file, inside.description, inside.graph, in_folder("out"), &to_f32, &err));
+    }
+    ord_weight_file_close(file);
+    ord_session_destroy(s.session);
+    ord_model_destroy(s.model);
+  }
+  ord_context_destroy(context);
+  finish_model(&inside);
+}
+
 /* A file that cannot serve the model is told of before anything is written; what may be meant is a warning. */
 static void test_the_file_must_serve_the_model(void **state) {
   (void)state;
@@ -428,6 +480,7 @@ int main(void) {
       cmocka_unit_test(test_a_row_of_zeros),
       cmocka_unit_test(test_numbers_that_are_refused),
       cmocka_unit_test(test_conversions_that_are_refused),
+      cmocka_unit_test(test_scales_that_are_no_numbers),
       cmocka_unit_test(test_the_file_must_serve_the_model),
       cmocka_unit_test(test_the_model_with_it),
       cmocka_unit_test(test_a_tied_table),

@@ -70,12 +70,16 @@ static void rows_behind_a_crash_are_run(void **state) {
                rows = json_array_size(json_object_get(root, "rows"));
   assert_int_equal(count_rows(root, "timed out", "timed_out"), 0);
   assert_int_equal(passed + refused + failed + crashed, rows);
-  assert_int_equal(rows % 6, 0); /* six kernels of pointwise ops, which have the same rows */
+  assert_int_equal(rows % 11, 0); /* eleven kernels of pointwise ops, which have the same rows */
   assert_true(failed > 0 && crashed > 2 && refused > 0);
   const json_t *row = find_row(root, "silu_crashing:1");
   assert_string_equal(text_of(row, "verdict"), "crashed");
   assert_true(json_integer_value(json_object_get(row, "signal")) > 0);
   assert_string_equal(text_of(row, "again"), "ordito kernel-test " TEST_PLUGIN("bad_kernels") " --row silu_crashing:1");
+  row = find_row(root, "gelu_scratch:1");
+  assert_string_equal(text_of(row, "verdict"), "failed");
+  assert_string_equal(text_of(row, "text"),
+                      "query: wants 4611686018427387904 bytes of scratch, more than this machine has");
   row = find_row(root, "gelu_leaving:1"); /* of the last kernel */
   assert_string_equal(text_of(row, "verdict"), "crashed");
   assert_string_equal(text_of(row, "text"), "it called exit(0)");

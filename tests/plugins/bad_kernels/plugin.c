@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Kernels that are wrong in one way each: a result that is off, a crash, an exit, a refusal without a reason, a prepare
- * that fails after query said yes. For the tests of `ordito kernel-test` and of what a session says.
+ * that fails after query said yes, requests for more memory than any machine has. For the tests of `ordito kernel-test`
+ * and of what a session says.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ordito_plugin.h"
 
@@ -32,6 +34,15 @@ static ord_status query_silent(const ord_kernel *kernel, const ord_node *node, o
   return ORD_NO;
 }
 
+static ord_status query_greedy(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
+  const uint64_t bytes = UINT64_C(1) << 62;
+  if (strcmp(kernel->name, "gelu_scratch") == 0) answer->scratch_bytes = bytes;
+  if (strcmp(kernel->name, "gelu_worker") == 0) answer->worker_bytes = bytes;
+  if (strcmp(kernel->name, "gelu_persistent") == 0) answer->persistent_bytes = bytes;
+  if (strcmp(kernel->name, "gelu_wrapping") == 0) answer->scratch_bytes = UINT64_MAX;
+  return query_dense(kernel, node, answer);
+}
+
 static ord_status prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
                           const ord_host *host, void **state, ord_plugin_error *err) {
   (void)kernel;
@@ -52,6 +63,17 @@ static ord_status prepare_fails(const ord_kernel *kernel, const ord_node *node, 
   err->native = 7;
   snprintf(err->text, sizeof err->text, "the moon is in the wrong phase");
   return ORD_INTERNAL;
+}
+
+static ord_status prepare_lacks_memory(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
+                                       const ord_host *host, void **state, ord_plugin_error *err) {
+  (void)kernel;
+  (void)node;
+  (void)answer;
+  (void)host;
+  (void)state;
+  (void)err;
+  return ORD_NO_MEMORY;
 }
 
 /* Forgets the last element. */
@@ -101,6 +123,11 @@ static const ord_kernel *const kernels[] = {
     KERNEL("sigmoid_unprepared", "sigmoid", query_dense, prepare_fails, launch_wrong),
     KERNEL("relu2_failing", "relu2", query_dense, prepare, launch_fails),
     KERNEL("silu_crashing", "silu", query_dense, prepare, launch_crashes),
+    KERNEL("gelu_scratch", "gelu_erf", query_greedy, prepare, launch_wrong),
+    KERNEL("gelu_worker", "gelu_erf", query_greedy, prepare, launch_wrong),
+    KERNEL("gelu_persistent", "gelu_erf", query_greedy, prepare, launch_wrong),
+    KERNEL("gelu_wrapping", "gelu_erf", query_greedy, prepare, launch_wrong),
+    KERNEL("gelu_poor", "gelu_erf", query_dense, prepare_lacks_memory, launch_wrong),
     KERNEL("gelu_leaving", "gelu_tanh", query_dense, prepare, launch_leaves),
 };
 
