@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What kernels call. An exception would find nobody on a fiber's stack, so none leaves these functions.
+#include "block.h"
+
+namespace simulated {
+
+// While it lives, the end of the kernel's time is not acted on.
+class in_service {
+public:
+  explicit in_service(block_runner &entered) : runner(entered) { runner.is_in_service = true; }
+  ~in_service() { runner.is_in_service = false; }
+  in_service(const in_service &) = delete;
+  in_service &operator=(const in_service &) = delete;
+
+private:
+  block_runner &runner;
+};
+
+static const thread_position *position() { return current_runner()->position(); }
+
+static void *dynamic_shared() { return current_runner()->dynamic_shared(); }
+
+static int barrier(barrier_kind kind, int predicate, source_place place) {
+  block_runner &runner = *current_runner();
+  const in_service entered(runner);
+  try {
+    return runner.barrier(kind, predicate, place);
+  } catch (...) {
+    runner.fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for a barrier");
+  }
+}
+
+static void meet(unsigned mask, int kind, const void *own, size_t bytes, void *all, source_place place) {
+  block_runner &runner = *current_runner();
+  const in_service entered(runner);
+  try {
+    runner.meet(mask, kind, own, bytes, all, place);
+  } catch (...) {
+    runner.fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for a collective");
+  }
+}
+
+static void set_condition(unsigned long long handle, unsigned value) {
+  block_runner &runner = *current_runner();
+  const in_service entered(runner);
+  runner.set_condition(handle, value);
+}
+
+static void trap(const char *text, source_place place) {
+  block_runner &runner = *current_runner();
+  const in_service entered(runner);
+  runner.fail(CUDA_ERROR_LAUNCH_FAILED, std::string(text) + " at " + place.file + ":" + std::to_string(place.line));
+}
+
+const services &device_services() {
+  static const services made = {position, barrier, meet, dynamic_shared, set_condition, trap};
+  return made;
+}
+
+} // namespace simulated
