@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The store: a list of shared blocks, each known by the weights it holds, in
- * order, and by how they are laid out. One lock guards it all; it is held while
- * reading and packing, so that two sessions never make the same block twice.
+ * The store: a list of shared blocks, each known by the weights it holds, in order, and by how they are laid out. One
+ * lock guards it all; it is held while reading and packing, so that two sessions never make the same block twice.
  */
 #include "runtime/weights.h"
 
@@ -23,8 +22,7 @@ typedef enum { AS_STORED, PACKED, SCALES } block_kind;
 typedef struct {
   block_kind kind;
   uint64_t key;        /* of PACKED */
-  size_t packed_bytes; /* of PACKED: a kernel that names a layout but means
-                          another size must not get this one */
+  size_t packed_bytes; /* of PACKED: a kernel that names a layout but means another size must not get this one */
   const ord_segment *segment;
   uint32_t segment_count;
 } block_identity;
@@ -46,9 +44,8 @@ struct ord_weight_store {
   uint32_t count, capacity;
   ord_slabs slabs; /* the memory of the blocks */
   ord_weight_usage usage;
-  /* What is only packed is read into one buffer that serves all weights in
-   * turn: its pages are taken once and it stays in the caches. NULL until it is
-   * needed. */
+  /* What is only packed is read into one buffer that serves all weights in turn: its pages are taken once and it stays
+   * in the caches. NULL until it is needed. */
   unsigned char *buffer;
   size_t buffer_bytes;
 };
@@ -167,8 +164,7 @@ static bool measure(const ord_weight_store *store, const block_identity *identit
   return true;
 }
 
-/* The block of weights one behind the other as they are stored, read if it is
- * not there. Not counted as a use. */
+/* The block of weights one behind the other as they are stored, read if it is not there. Not counted as a use. */
 static weight_block *get_stored(ord_weight_store *store, ord_pool *pool, const block_identity *identity,
                                 ord_error *err) {
   weight_block *block = find_block(store, identity);
@@ -230,8 +226,7 @@ static bool add_aligned(size_t *sum, size_t bytes) {
          ord_size_add(*sum, bytes / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT, sum);
 }
 
-/* Finds each segment among the blocks, or lists it in `part` [segments] for the
- * buffer. */
+/* Finds each segment among the blocks, or lists it in `part` [segments] for the buffer. */
 static bool place_segments(ord_weight_store *store, const ord_operand *operand, const void **segment,
                            ord_weight_part *part, uint32_t *out_part_count, ord_error *err) {
   uint32_t count = 0;
@@ -257,8 +252,7 @@ static bool place_segments(ord_weight_store *store, const ord_operand *operand, 
   return true;
 }
 
-/* May the operand be read and packed row by row: are its rows dense, and none
- * of them there yet? */
+/* May the operand be read and packed row by row: are its rows dense, and none of them there yet? */
 static bool has_rows(const ord_weight_store *store, const ord_operand *operand, const ord_pack *wanted) {
   if (!wanted->group_rows || operand->rank < 2 || operand->dim[0] < 1 || operand->stride[0] < 1 ||
       operand->segment_count > ORD_ROW_SEGMENTS_MAX)
@@ -279,8 +273,7 @@ static bool pack_rows(ord_weight_store *store, ord_pool *pool, ord_weight_pack *
          ord_weight_pack_rows(pack, &store->reader, pool, store->buffer, &store->usage.pack_ns, err);
 }
 
-/* Reads the segments, where they are not there, and lets the kernel fill
- * `block`. */
+/* Reads the segments, where they are not there, and lets the kernel fill `block`. */
 static bool pack_block(ord_weight_store *store, ord_pool *pool, ord_weight_pack *work, const weight_block *block,
                        ord_error *err) {
   const ord_operand *operand = &work->node->operand[work->operand];

@@ -70,7 +70,7 @@ static bool check_prompt(const ord_session *session, const int32_t *prompt, size
 }
 
 static bool check_session(const ord_session *session, ord_error *err) {
-  if (!session->generates)
+  if (!session->options.generates)
     return ord_fail(err, ORD_INVALID, "the session was not made to generate; wanted `generates` in its options");
   if (session->token_input == ORD_NONE || session->graph->cache_count == 0 || session->token_dim == ORD_NONE ||
       session->graph->run_dim[session->token_dim].min > 1)
@@ -132,7 +132,7 @@ static bool next_token(ord_session *session, const int32_t *id, size_t count, in
   ord_tensor sampled = {.struct_size = sizeof sampled};
   if (!ord_inputs_set(session, session->token_input, dim, id, count * sizeof *id, err) ||
       !set_rows(session, "sample.counter", &counter, err) ||
-      !ord_session_run_once(session, session->is_eager, NULL, err) ||
+      !ord_session_run_once(session, session->options.eager, NULL, err) ||
       !ord_session_get(session, "sample.id", &sampled, err))
     return false;
   memcpy(out, sampled.data, sizeof *out);

@@ -23,7 +23,7 @@ static bool choose_outputs(const ord_session *session, ord_lanes *lanes, ord_bin
   const ord_session_options *options = &session->options;
   bind->output = options->output;
   bind->output_count = options->output_count;
-  if (!session->generates) return true;
+  if (!session->options.generates) return true;
   const uint32_t count = options->output_count ? options->output_count : 1;
   const char **output = ord_arena_take(&lanes->arena, (size_t)count + 1, sizeof *output);
   if (!output) return ord_fail_memory(err, "choosing outputs");
@@ -186,7 +186,7 @@ static bool make_captures(const ord_session *session, ord_lanes *lanes, ord_erro
     ord_lane *lane = &lanes->lane[i];
     lane->memory.worker = lanes->worker;
     lane->memory.worker_stride = lanes->worker_stride;
-    if (!session->is_eager && !device->table->capture(device, lane->plan, &lane->memory, &lane->capture, err))
+    if (!session->options.eager && !device->table->capture(device, lane->plan, &lane->memory, &lane->capture, err))
       return false;
   }
   lanes->capture_ns = ord_clock_ns() - begin;

@@ -95,7 +95,6 @@ struct ord_session {
   char **described; /* ord_session_input, ord_session_output */
   ord_startup_times startup;
   atomic_bool cancel;
-  bool is_eager, generates, poisons;
 };
 
 /* lanes.c: plans, their memory and their captures. The pins of `before` (NULL: none) come first, without those that

@@ -46,7 +46,7 @@ bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, 
   ord_session_forget_outputs(session);
   if (!ord_inputs_resolve(session, err)) return false;
   ord_lane *lane = choose_lane(session);
-  if (session->poisons) poison_outputs(lane);
+  if (session->options.poison) poison_outputs(lane);
   if (!ord_inputs_write(session, lane, err)) return false;
   ord_run_options options = {.cancel = &session->cancel};
   if (timing && !ord_lane_times_begin(session, lane, timing, &options, err)) return false;
@@ -63,7 +63,7 @@ bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, 
 
 bool ord_session_run(ord_session *session, ord_error *err) {
   atomic_store(&session->cancel, false);
-  return ord_session_run_once(session, session->is_eager, NULL, err);
+  return ord_session_run_once(session, session->options.eager, NULL, err);
 }
 
 bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err) {

@@ -31,7 +31,6 @@ static bool keep_options(ord_session *session, const ord_session_options *option
 
 static bool make_graph(ord_session *session, const ord_session_options *options, ord_error *err) {
   const ord_model *model = session->model;
-  session->generates = options->generates;
   if (!options->generates) return ord_graph_copy(model->graph, &session->graph, err);
   const ord_generate_rules *rules = ord_description_generate(model->description);
   if (!rules->is_given)
@@ -87,8 +86,6 @@ static bool begin(ord_model *model, const ord_session_options *options, ord_sess
   if (!session) return ord_fail_memory(err, "creating a session");
   session->model = model;
   atomic_init(&session->cancel, false);
-  session->is_eager = options->eager;
-  session->poisons = options->poison;
   if (!check_types(options, err) || !keep_options(session, options, err) || !make_graph(session, options, err)) {
     ord_session_destroy(session);
     return false;
@@ -216,7 +213,7 @@ bool ord_session_create(ord_model *model, const ord_session_options *options, or
   if (!begin(model, &own, &session, err)) return false;
   if (!make_caches(session, err) ||
       !ord_lanes_create(session, NULL, own.pin, own.pin_count, false, &session->lanes, err) ||
-      !describe_all(session, err) || (session->generates && !ord_generation_defaults(session, err))) {
+      !describe_all(session, err) || (session->options.generates && !ord_generation_defaults(session, err))) {
     ord_session_destroy(session);
     return false;
   }

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/plugin.h"
 #include "runtime/probe.h"
@@ -46,11 +46,7 @@ static void stop(const char *why) {
   exit(1);
 }
 
-static double seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+static double seconds(void) { return 1e-9 * (double)ord_clock_ns(); }
 
 static void *take(size_t bytes) {
   const size_t page = 2 << 20, whole = (bytes + page - 1) / page * page;

@@ -6,9 +6,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "ops/case.h"
+#include "runtime/clock.h"
 #include "runtime/plugin.h"
 
 enum { ROUNDS = 15, KERNEL_MAX = 8 };
@@ -62,11 +62,7 @@ typedef struct contender {
   double sample[ROUNDS];
 } contender;
 
-static double now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return 1e9 * (double)time.tv_sec + (double)time.tv_nsec;
-}
+static double now_ns(void) { return (double)ord_clock_ns(); }
 
 static void *allocate(void *context, size_t bytes, size_t align) {
   (void)context, (void)align;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "runtime/clock.h"
 #include "runtime/device.h"
 #include "runtime/plugin.h"
 #include "runtime/pool.h"
@@ -42,11 +42,7 @@ static void die(const char *text) {
   exit(1);
 }
 
-static double seconds(void) {
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
-}
+static double seconds(void) { return 1e-9 * (double)ord_clock_ns(); }
 
 static int compare(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;

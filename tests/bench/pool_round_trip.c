@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "runtime/clock.h"
 #include "runtime/pool.h"
 
 enum { SAMPLES = 11, CASES = 5 };
@@ -20,11 +20,7 @@ static const struct {
   uint64_t work;
 } cases[CASES] = {{1, 0}, {1, 4000}, {4, 4000}, {16, 4000}, {16, 40000}};
 
-static double seconds(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+static double seconds(void) { return 1e-9 * (double)ord_clock_ns(); }
 
 /* Each round waits for the one before, so that it takes the same time on any thread. */
 static uint64_t multiply(uint64_t rounds) {
