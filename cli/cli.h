@@ -91,6 +91,8 @@ int cli_open_weights(const cli_request *request, ord_model *model);
 /* The type that a word of an option means; 0 for NULL. */
 uint32_t cli_type_of(const char *word);
 const char *cli_type_name(uint32_t type); /* the word; static */
+/* Where in a list that ends with NULL a word stands that options.def allows. */
+uint32_t cli_place_of(const char *word, const char *const *words);
 void cli_session_options(const cli_request *request, ord_session_options *out);
 /* What a verb works on; free with cli_close in any case. */
 typedef struct cli_stage {

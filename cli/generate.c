@@ -18,6 +18,7 @@ typedef struct output {
   uint32_t count;
   bool has_text, failed;
   const cli_request *request;
+  const char *device;
   ord_session *session;
   int swap_code; /* of --swap-at: an exit code, or -1 where no swap was tried */
   ord_swap_result swap;
@@ -143,9 +144,11 @@ static bool print_token(void *context, int32_t id, const char *text, size_t byte
   return out->count != out->request->swap_at || swap_kernels(out);
 }
 
-static void print_speed(const ord_generate_result *result) {
+/* On a GPU its name comes first; that of the simulated one says that the times mean nothing. */
+static void print_speed(const output *out, const ord_generate_result *result) {
   const double prefill = (double)result->prefill_ns / 1e9, decode = (double)result->decode_ns / 1e9;
   if (result->token_count == 0) return; /* nothing ran */
+  if (strcmp(out->device, "cpu") != 0) cli_say(stderr, "%s: ", out->device);
   cli_say(stderr, "%u prompt token%s in %.1f ms (%.0f tokens/s)", result->prompt_count,
           cli_plural(result->prompt_count), prefill * 1e3, result->prompt_count / prefill);
   const uint32_t others = result->token_count - 1;
@@ -167,7 +170,7 @@ static int print_end(const output *out, const ord_generate_result *result) {
   int code = cli_flush();
   if (code == CLI_OK) code = print_swap(out);
   if (code != CLI_OK) return code;
-  print_speed(result);
+  print_speed(out, result);
   return out->request->print_ids ? print_ids(out) : CLI_OK;
 }
 
@@ -181,7 +184,9 @@ static uint32_t token_limit(const cli_request *request, const ord_model *model, 
 static int generate(const cli_request *request, cli_stage *stage, const int32_t *prompt, size_t prompt_count) {
   ord_error err = ORD_ERROR_INIT;
   ord_generate_result result = {.struct_size = sizeof result};
+  static const char *const loops[] = {"auto", "off", "whole", "ahead", NULL}; /* in the order of ord_loop_mode */
   const ord_generate_options options = {.struct_size = sizeof options,
+                                        .loop = request->loop ? cli_place_of(request->loop, loops) : ORD_LOOP_AUTO,
                                         .max_tokens = token_limit(request, stage->model, prompt_count),
                                         .temperature = (float)request->temperature,
                                         .top_k = (int32_t)request->top_k,
@@ -191,6 +196,7 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
   output out = {.id = malloc(((size_t)options.max_tokens + 1) * sizeof *out.id),
                 .request = request,
                 .session = stage->session,
+                .device = ord_context_device(stage->context),
                 .swap_code = -1,
                 .swap_error = ORD_ERROR_INIT};
   if (!out.id) {

@@ -41,6 +41,11 @@ static command repeat(const kernel_report *report, const char *row) {
     add_word(&made, "--cpu");
     add_word(&made, report->request->cpu);
   }
+  if (report->request->simulated) add_word(&made, "--simulated");
+  if (report->request->device && !report->request->simulated) {
+    add_word(&made, "--device");
+    add_word(&made, report->request->device);
+  }
   return made;
 }
 
@@ -95,9 +100,11 @@ static void write_row_json(const kernel_report *report, const test_row *row, row
 }
 
 static void write_end_json(const kernel_report *report) {
-  printf("%s],\n\"passed\": %u, \"refused\": %u, \"failed\": %u, \"crashed\": %u, \"timed_out\": %u, \"fault\": ",
-         report->has_rows ? "" : "{\"rows\": [", report->all[ROW_PASSED], report->all[ROW_REFUSED],
-         report->all[ROW_FAILED], report->all[ROW_CRASHED], report->all[ROW_TIMED_OUT]);
+  printf("%s],\n\"device\": ", report->has_rows ? "" : "{\"rows\": [");
+  cli_write_json(stdout, report->has_rows ? report->last.device : "", SIZE_MAX);
+  printf(",\n\"passed\": %u, \"refused\": %u, \"failed\": %u, \"crashed\": %u, \"timed_out\": %u, \"fault\": ",
+         report->all[ROW_PASSED], report->all[ROW_REFUSED], report->all[ROW_FAILED], report->all[ROW_CRASHED],
+         report->all[ROW_TIMED_OUT]);
   if (report->fault_when) {
     char text[256];
     snprintf(text, sizeof text, "%s %s", report->fault, report->fault_when);
@@ -135,6 +142,8 @@ static void end_kernel(kernel_report *report) {
 
 bool report_row(kernel_report *report, const test_row *row, row_verdict verdict, int signal) {
   if (strcmp(report->last.kernel, row->kernel) != 0 || strcmp(report->last.op, row->op) != 0) end_kernel(report);
+  if (!report->has_rows && !report->request->json && strcmp(row->device, "cpu") != 0)
+    cli_say(stdout, "on %s%s\n", row->device, report->request->simulated ? ", checked" : "");
   report->all[verdict]++;
   report->of_kernel[verdict]++;
   if (report->request->json)

@@ -14,7 +14,8 @@ typedef enum { ROW_PASSED, ROW_REFUSED, ROW_FAILED, ROW_CRASHED, ROW_TIMED_OUT, 
 typedef struct test_row {
   uint32_t index, count; /* of ord_kernel_row */
   double error;
-  char row[ORD_ROW_NAME_BYTES], kernel[ORD_ROW_NAME_BYTES], op[64], operands[512], attributes[512], text[1024];
+  char device[128], row[ORD_ROW_NAME_BYTES], kernel[ORD_ROW_NAME_BYTES], op[64], operands[512], attributes[512],
+      text[1024];
 } test_row;
 
 /* Rows that a kernel refuses for one reason. */

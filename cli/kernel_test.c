@@ -14,12 +14,13 @@
 
 #include "cli/kernel_report.h"
 
-/* All was done, or failed with a message on stderr. */
-enum { THE_END = -1 };
+/* All was done, or failed with a message on stderr. Or: a kernel may have taken the device along, so the rows behind it
+ * want another process. */
+enum { THE_END = -1, DEVICE_MAY_BE_LOST = -2 };
 
 /* What the child tells. */
 typedef struct message {
-  int kind; /* an ord_row_state, or THE_END */
+  int kind; /* an ord_row_state, or one of the above */
   int code; /* THE_END: what it exits with */
   test_row row;
 } message;
@@ -38,6 +39,7 @@ static void tell(int pipe, const message *told) {
 
 static void tell_row(void *context, const ord_kernel_row *row) {
   message told = {.kind = (int)row->state, .row = {.index = row->index, .count = row->count, .error = row->error}};
+  snprintf(told.row.device, sizeof told.row.device, "%s", row->device);
   snprintf(told.row.row, sizeof told.row.row, "%s", row->row);
   snprintf(told.row.kernel, sizeof told.row.kernel, "%s", row->kernel);
   snprintf(told.row.op, sizeof told.row.op, "%s", row->op);
@@ -45,13 +47,22 @@ static void tell_row(void *context, const ord_kernel_row *row) {
   snprintf(told.row.attributes, sizeof told.row.attributes, "%s", row->attributes);
   snprintf(told.row.text, sizeof told.row.text, "%s", row->text);
   tell(*(const int *)context, &told);
+  if (row->state != ORD_ROW_FAILED || strcmp(row->device, "cpu") == 0) return;
+  told.kind = DEVICE_MAY_BE_LOST;
+  tell(*(const int *)context, &told);
+  _exit(CLI_OK);
 }
 
 /* Tests the rows from `first` on. What the plugin prints must not come between the lines of the report. */
 static void test_rows(const cli_request *request, uint32_t first, int pipe) {
   ord_error err = ORD_ERROR_INIT;
-  const ord_kernel_test_options options = {
-      .struct_size = sizeof options, .row = request->row, .cpu = request->cpu, .first = first};
+  const ord_kernel_test_options options = {.struct_size = sizeof options,
+                                           .row = request->row,
+                                           .cpu = request->cpu,
+                                           .first = first,
+                                           .device = request->simulated ? "cuda" : request->device,
+                                           .simulated = request->simulated,
+                                           .checked = request->simulated};
   message end = {.kind = THE_END};
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody else would end a kernel that hangs */
   dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -96,8 +107,8 @@ typedef enum { CHILD_TOLD, CHILD_IS_GONE, CHILD_IS_LATE } child_news;
 /* A plugin can write into the pipe, too. */
 static bool is_whole(const message *got) {
   const test_row *row = &got->row;
-  return got->kind >= THE_END && got->kind <= (int)ORD_ROW_FAILED && !row->row[sizeof row->row - 1] &&
-         !row->kernel[sizeof row->kernel - 1] && !row->op[sizeof row->op - 1] &&
+  return got->kind >= DEVICE_MAY_BE_LOST && got->kind <= (int)ORD_ROW_FAILED && !row->device[sizeof row->device - 1] &&
+         !row->row[sizeof row->row - 1] && !row->kernel[sizeof row->kernel - 1] && !row->op[sizeof row->op - 1] &&
          !row->operands[sizeof row->operands - 1] && !row->attributes[sizeof row->attributes - 1] &&
          !row->text[sizeof row->text - 1];
 }
@@ -125,10 +136,11 @@ typedef struct ending {
   row_verdict verdict; /* else: CRASHED or TIMED_OUT */
   int signal;
   char how[96];
-  bool has_told;     /* of any row */
-  bool is_in_row;    /* began, not ended */
-  message last;      /* row */
-  bool is_no_memory; /* the report could not be written */
+  bool has_told;      /* of any row */
+  bool is_in_row;     /* began, not ended */
+  message last;       /* row */
+  bool is_no_memory;  /* the report could not be written */
+  bool wants_another; /* ended by itself behind a row, and wants another child for those behind it */
 } ending;
 
 /* Without a pipe it may still be at work: a plugin that closed it, say. */
@@ -169,13 +181,14 @@ static ending follow(const child *from, kernel_report *report) {
   ending end = {0};
   message got;
   child_news news;
-  while ((news = listen_to(from, limit_s * 1000, &got)) == CHILD_TOLD && got.kind != THE_END) {
+  while ((news = listen_to(from, limit_s * 1000, &got)) == CHILD_TOLD && got.kind >= 0) {
     end.has_told = true;
     end.is_in_row = got.kind == ORD_ROW_BEGINS;
     end.last = got;
     if (!end.is_in_row && !report_row(report, &got.row, verdict_of[got.kind], 0)) end.is_no_memory = true;
   }
-  end.has_ended = news == CHILD_TOLD;
+  end.wants_another = news == CHILD_TOLD && got.kind == DEVICE_MAY_BE_LOST;
+  end.has_ended = news == CHILD_TOLD && !end.wants_another;
   end.code = end.has_ended ? got.code : CLI_WRONG;
   bury(from, news, limit_s, &end);
   return end;
@@ -188,6 +201,7 @@ static bool judge(kernel_report *report, ending *end, uint32_t *first) {
   char fault[128];
   test_row *row = &end->last.row;
   *first = row->index + 1;
+  if (end->wants_another) return *first < row->count;
   if (end->is_in_row) {
     snprintf(row->text, sizeof row->text, "%s", end->how);
     if (!report_row(report, row, end->verdict, end->signal)) end->is_no_memory = true;

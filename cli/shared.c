@@ -53,6 +53,10 @@ int cli_open_context(const cli_request *request, ord_context **out) {
   if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
   if (request->threads >= 0) options.threads = (int)request->threads;
   if (request->cpu) options.cpu = request->cpu;
+  if (request->device) options.device = request->device;
+  options.simulated = request->simulated;
+  options.checked = request->checked;
+  options.no_dependent_launch = request->no_dependent_launch;
   options.plugin = request->plugins.item;
   options.plugin_count = request->plugins.count;
   return ord_context_create(&options, out, &err) ? CLI_OK : cli_fail(&err);
@@ -143,7 +147,14 @@ const char *cli_type_name(uint32_t type) {
   return types[i].word;
 }
 
+uint32_t cli_place_of(const char *word, const char *const *words) {
+  uint32_t place = 0;
+  while (words[place] && strcmp(words[place], word) != 0) place++;
+  return place;
+}
+
 void cli_session_options(const cli_request *request, ord_session_options *out) {
+  static const char *const policies[] = {"require", "prefer", "off", NULL}; /* in the order of ord_capture_policy */
   *out = (ord_session_options){.struct_size = sizeof *out};
   if (request->run_config) ord_run_config_apply(request->run_config, NULL, NULL, out);
   out->pin = request->kernels.item;
@@ -151,6 +162,7 @@ void cli_session_options(const cli_request *request, ord_session_options *out) {
   out->disabled_pass = request->disabled_passes.item;
   out->disabled_pass_count = request->disabled_passes.count;
   if (request->eager) out->eager = true;
+  if (request->capture) out->capture = cli_place_of(request->capture, policies);
   if (request->fallback) out->deny_fallback = strcmp(request->fallback, "deny") == 0;
   if (request->compute) out->compute = cli_type_of(request->compute);
   if (request->kv_cache) out->kv_cache = cli_type_of(request->kv_cache);

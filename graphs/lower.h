@@ -7,13 +7,13 @@
 #define ORDITO_GRAPHS_LOWER_H
 
 #include "graphs/pass.h"
+#include "runtime/device.h"
 #include "runtime/pages.h"
-#include "runtime/plan.h"
 
 typedef struct ord_lower_options {
   const ord_chooser *chooser;
   ord_weight_store *store; /* NULL only if the graph has no weights or `dry` is set */
-  ord_pool *pool;          /* packs weights */
+  ord_device *device;      /* NULL only if `dry` is set */
   bool dry;                /* choose and place, but read no weight and prepare no kernel: for show, explain, check */
   ord_log_fn log;          /* a line per op that fell to the reference; may be NULL */
   void *log_context;

@@ -23,8 +23,8 @@ static bool take_stored(const ord_lower *lower, const ord_step *step, uint32_t b
                          .device = step->node.device};
   ord_pack as_stored = {0};
   const ord_answer answer = {.struct_size = sizeof answer, .pack = &as_stored};
-  return ord_weight_store_take(lower->options->store, lower->options->pool, step->choice.kernel, &node, &answer, 0, out,
-                               err);
+  return ord_weight_store_take(lower->options->store, lower->options->device->pool, step->choice.kernel, &node, &answer,
+                               0, out, err);
 }
 
 static bool take_weight(const ord_lower *lower, uint32_t n, uint32_t which, ord_error *err) {
@@ -36,13 +36,15 @@ static bool take_weight(const ord_lower *lower, uint32_t n, uint32_t which, ord_
   if (operand->is == ORD_IS_SCALE) return ord_weight_store_take_scale(store, &step->node.operand[which], out, err);
   if (step->node.operand[which].role != ORD_WEIGHT)
     return take_stored(lower, step, ord_value_base(lower->graph, operand->value), out, err);
-  return ord_weight_store_take(store, lower->options->pool, step->choice.kernel, &step->node, &step->choice.answer,
-                               which, out, err);
+  return ord_weight_store_take(store, lower->options->device->pool, step->choice.kernel, &step->node,
+                               &step->choice.answer, which, out, err);
 }
 
 static bool prepare_step(const ord_lower *lower, ord_step *step, ord_error *err) {
   const ord_kernel *kernel = step->choice.kernel;
-  const ord_host *host = ord_registry_host(lower->options->chooser->registry);
+  ord_device *device = lower->options->device;
+  const ord_host *host = device->table->host(device, lower->plan->registry, step->choice.plugin, err);
+  if (!host) return ord_fail_prefix(err, "%s", step->node.label);
   ord_plugin_error fault = {.struct_size = sizeof fault};
   const ord_status status = kernel->prepare(kernel, &step->node, &step->choice.answer, host, &step->state, &fault);
   if (status == ORD_OK) return true;
@@ -63,6 +65,8 @@ static bool prepare_steps(const ord_lower *lower, ord_error *err) {
 
 bool ord_lower_prepare(ord_lower *lower, ord_error *err) {
   lower->plan->store = lower->options->store;
+  lower->plan->device = lower->options->device;
+  lower->plan->registry = lower->options->chooser->registry;
   const bool done = prepare_steps(lower, err);
   if (lower->plan->store) ord_weight_store_trim(lower->plan->store);
   return done;

@@ -87,9 +87,14 @@ typedef struct ord_context_options {
   const char *cpu;         /* which instructions kernels may use: "baseline", "avx2", "avx512"; NULL or "native": all */
   ord_log_fn log;          /* may be NULL */
   void *log_context;
+  const char *device;       /* "cpu" or "cuda"; NULL: cpu. What cannot be had is an error, nothing takes its place */
+  bool simulated;           /* cuda: on the simulated driver, which runs on the CPU and says nothing about speed; of the
+                               folder ORDITO_SIMULATOR_PATH or, without it, of the library's own */
+  bool checked;             /* simulated: kernels that look at each access to memory */
+  bool no_dependent_launch; /* cuda: no kernel starts before the one before it has ended */
 } ord_context_options;
 
-/* Opens the CPU device and the plugins: the built-in reference, `plugin`, the folders of ORDITO_PLUGIN_PATH, and the
+/* Opens the device and the plugins: the built-in reference, `plugin`, the folders of ORDITO_PLUGIN_PATH, and the
  * folder ordito/plugins beside the library. Never the working directory. */
 ORD_API ORD_MUST_CHECK bool ord_context_create(const ord_context_options *options, ord_context **out, ord_error *err);
 ORD_API void ord_context_destroy(ord_context *context);
@@ -100,6 +105,8 @@ ORD_API void ord_context_destroy(ord_context *context);
  * session or a report or swaps a kernel with this context; sessions may run. */
 ORD_API ORD_MUST_CHECK bool ord_context_load_plugin(ord_context *context, const char *file, const char **out_name,
                                                     ord_error *err);
+/* As the device calls itself: "cpu", "NVIDIA H200", "SIMULATED CUDA device (sm_90)". */
+ORD_API const char *ord_context_device(const ord_context *context);
 /* How many threads compute, the calling one included. */
 ORD_API uint32_t ord_context_threads(const ord_context *context);
 /* Which kernels there are, per plugin, and which files were refused and why. */
@@ -162,6 +169,13 @@ ORD_API ORD_MUST_CHECK bool ord_model_convert(ord_model *model, const char *from
 /* ------------------------------------------------------------------ session ----------------------------------- */
 typedef struct ord_session ord_session;
 
+/* What becomes of a plan that cannot be captured. */
+typedef enum {
+  ORD_CAPTURE_REQUIRE, /* making the session fails */
+  ORD_CAPTURE_PREFER,  /* its runs are eager; ord_session_capture_report says why */
+  ORD_CAPTURE_OFF      /* none is captured, all runs are eager */
+} ord_capture_policy;
+
 typedef struct ord_session_options {
   uint32_t struct_size;
   const char *const *pin; /* "SELECTOR=KERNEL[@PLUGIN]" */
@@ -172,19 +186,20 @@ typedef struct ord_session_options {
   uint32_t output_count;
   const char *const *keep; /* layer paths of values to keep, read with ord_session_get */
   uint32_t keep_count;
-  bool eager;         /* walk the plan, do not capture */
+  bool eager;         /* the same as ORD_CAPTURE_OFF */
   bool deny_fallback; /* a node that only the reference serves is an error */
   bool generates;     /* sample is appended to the logits; needed by ord_session_generate */
   bool poison;        /* overwrite outputs before each run, to find readers of old ones */
   uint32_t compute;   /* the type in which matmuls make products: ORD_F32, ORD_BF16, ORD_I8; 0: f32 */
   uint32_t kv_cache;  /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
+  uint32_t capture;   /* ORD_CAPTURE_* */
 } ord_session_options;
 
 /* The passes that can be left out, in their order; NULL past the end. */
 ORD_API const char *ord_pass_name(uint32_t index);
 
-/* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis), packs the
- * weights, captures. */
+/* Makes the plans (one for a single new token, one for all lengths, where the model has a token axis; on a GPU some for
+ * lengths between), packs the weights, captures. */
 ORD_API ORD_MUST_CHECK bool ord_session_create(ord_model *model, const ord_session_options *options, ord_session **out,
                                                ord_error *err);
 ORD_API void ord_session_destroy(ord_session *session);
@@ -273,6 +288,14 @@ ORD_API void ord_run_config_apply(const ord_run_config *config, ord_context_opti
                                   ord_session_options *session);
 
 /* ------------------------------------------------------------------ generation -------------------------------- */
+/* How the tokens behind the first are made. */
+typedef enum {
+  ORD_LOOP_AUTO,  /* on a GPU, in a captured session, ORD_LOOP_WHOLE where the driver can, else ORD_LOOP_AHEAD */
+  ORD_LOOP_OFF,   /* a run for each, as ord_session_run makes it */
+  ORD_LOOP_WHOLE, /* on the device, all in one launch */
+  ORD_LOOP_AHEAD  /* on the device, a launch for each, some of them ahead */
+} ord_loop_mode;
+
 typedef struct ord_generate_options {
   uint32_t struct_size;
   uint32_t max_tokens;
@@ -281,9 +304,10 @@ typedef struct ord_generate_options {
   float top_p;       /* 1: all; in (0, 1] */
   uint64_t seed;
   bool ignore_stop; /* go on after a stop token */
+  uint32_t loop;    /* ORD_LOOP_*; an error where the device or the session cannot what is asked for */
 } ord_generate_options;
 #define ORD_GENERATE_INIT                                                                                              \
-  { sizeof(ord_generate_options), 128, 0.0f, 0, 1.0f, 0, false }
+  { sizeof(ord_generate_options), 128, 0.0f, 0, 1.0f, 0, false, ORD_LOOP_AUTO }
 
 /* One token and the text that it completes (may be empty), not terminated beyond `bytes`. Returning false ends the
  * generation after this token; that is no error. */
@@ -295,6 +319,7 @@ typedef struct ord_generate_result {
   ord_ended ended;
   uint32_t prompt_count, token_count;
   uint64_t prefill_ns, decode_ns;
+  uint32_t loop; /* ORD_LOOP_*, what was done; not ORD_LOOP_AUTO */
 } ord_generate_result;
 
 /* Token ids of a text with the tokens around it; free with ord_ids_free. */
@@ -305,7 +330,9 @@ ORD_API void ord_ids_free(int32_t *ids);
 /* Goes on from what the caches hold (batch 1). An empty prompt in an empty session starts from the model's start
  * token (its `before`), or is an error where it has none. Prompt + max_tokens beyond the context is an error before
  * anything is launched, with needed and available. A prompt longer than the token axis is read in pieces of its
- * maximum. */
+ * maximum. In a loop on the device the tokens come while it goes on: outputs other than tokens cannot be read then or
+ * behind it, and what `token_fn` changes in the session (kernels, inputs, positions) ends the loop and holds from the
+ * next token on, as it would without. */
 ORD_API ORD_MUST_CHECK bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t prompt_count,
                                                  const ord_generate_options *options, ord_token_fn token_fn,
                                                  void *context, ord_generate_result *result, ord_error *err);
@@ -372,6 +399,23 @@ typedef struct ord_step_time {
 ORD_API ORD_MUST_CHECK bool ord_session_step_time(const ord_session *session, uint32_t index, ord_step_time *out);
 ORD_API void ord_session_times_reset(ord_session *session);
 
+/* What became of a plan of a session. Text is borrowed, valid until the session is destroyed or swaps kernels. */
+typedef struct ord_capture_state {
+  uint32_t struct_size;
+  bool is_captured;
+  const char *plan;       /* "all lengths", "one new token" .. */
+  const char *why_not;    /* NULL where it is captured */
+  uint32_t steps;         /* of the plan; a capture has them all */
+  uint32_t launches;      /* of kernels */
+  uint32_t library_steps; /* steps whose work a library put there */
+  uint32_t graph_nodes;   /* on a GPU, with those inside of child graphs */
+  uint64_t bytes;         /* in the caller's memory */
+  uint64_t capture_ns;
+} ord_capture_state;
+/* Of plan number `index`; an error behind the last. */
+ORD_API ORD_MUST_CHECK bool ord_session_capture_report(const ord_session *session, uint32_t index,
+                                                       ord_capture_state *out, ord_error *err);
+
 /* What making the session took, wall time. Packs that another session had made took nothing. */
 typedef struct ord_startup_times {
   uint32_t struct_size;
@@ -418,7 +462,8 @@ typedef struct ord_kernel_row {
   uint32_t struct_size;
   uint32_t index, count; /* its number among the `count` rows that the options choose */
   ord_row_state state;
-  const char *row; /* "matmul_plain:12", its name, shorter than ORD_ROW_NAME_BYTES */
+  const char *device; /* as ord_context_device tells it */
+  const char *row;    /* "matmul_plain:12", its name, shorter than ORD_ROW_NAME_BYTES */
   const char *kernel, *op, *operands, *attributes;
   const char *text; /* why it was refused or failed */
   double error;     /* the largest difference, as a part of its tolerance */
@@ -427,12 +472,15 @@ typedef struct ord_kernel_row {
 typedef void (*ord_row_fn)(void *context, const ord_kernel_row *row);
 typedef struct ord_kernel_test_options {
   uint32_t struct_size;
-  const char *row; /* only the row of this name; NULL: all */
-  const char *cpu; /* as in ord_context_options */
-  uint32_t first;  /* leaves out the rows with a lower index */
+  const char *row;    /* only the row of this name; NULL: all */
+  const char *cpu;    /* as in ord_context_options; so are device, simulated and checked */
+  uint32_t first;     /* leaves out the rows with a lower index */
+  const char *device; /* kernels for other devices have no rows */
+  bool simulated, checked;
 } ord_kernel_test_options;
 /* Runs the conformance cases of every op that a plugin file claims, in this process: a plugin that crashes takes it
- * along. The plugin is unloaded before this returns. True also where rows fail. */
+ * along, and one whose kernel faults on a GPU takes that GPU from the rows behind it. The plugin is unloaded before
+ * this returns. True also where rows fail. */
 ORD_API ORD_MUST_CHECK bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, ord_row_fn row_fn,
                                             void *context, ord_error *err);
 

@@ -217,8 +217,8 @@ typedef struct {
   uint64_t scratch_bytes;    /* for one launch; shared by all its chunks and phases, contents undefined at its start */
   uint64_t worker_bytes;     /* for each thread of a launch */
   uint64_t persistent_bytes; /* for the node's life, zeroed once, shared with nobody */
-  uint32_t phase_count;      /* 1..ORD_PHASE_MAX */
-  uint32_t chunk_limit[ORD_PHASE_MAX]; /* exactly so many chunks is each phase cut into, at least 1 */
+  uint32_t phase_count;      /* 1..ORD_PHASE_MAX. GPU: how many pieces of work a launch puts on the stream, at most */
+  uint32_t chunk_limit[ORD_PHASE_MAX]; /* CPU: exactly so many chunks is each phase cut into, at least 1 */
   uint32_t alias_mask;                 /* bit i: the first output may overwrite operand i */
   uint32_t epilogue_served; /* items, from the first, that this kernel would fuse; lower it to refuse the rest */
   uint32_t reserved;
@@ -232,6 +232,12 @@ typedef struct {
 
 enum { ORD_WARMUP = 1, ORD_CAPTURING = 2, ORD_IN_LOOP = 4 };
 
+/* Where work for a GPU goes, in order. Own kernels go there through ord_host.gpu_launch; a library is given its handle
+ * (a CUstream), which may be capturing. */
+typedef struct {
+  void *handle;
+} ord_gpu_stream;
+
 /* One chunk of one phase; chunk_count is the answer's chunk_limit[phase], whatever the number of threads. `operand[i]`
  * is the address of the node's operand i (packed weights already replaced, NULL where absent). */
 typedef struct {
@@ -239,15 +245,21 @@ typedef struct {
   uint32_t phase, chunk, chunk_count, reserved;
   void *const *operand;
   void *scratch, *worker, *persistent;
-  void *stream;  /* GPU only */
-  uint64_t loop; /* GPU: the conditional handle while a WHILE body is built */
+  ord_gpu_stream *stream; /* GPU only */
+  uint64_t loop;          /* GPU: the conditional handle while a WHILE body is built */
 } ord_exec;
 
-/* One launch of device code. kind and flags are for launches that are more than a grid of one kernel (programmatic
- * launches, cooperative grids); must be 0, as must what is reserved. */
+/* The kernel waits for those before it by itself (ord_dependency_wait of ordito_device.h, executed by every thread),
+ * and before that touches nothing but weights: the host may start it early. */
+enum { ORD_LAUNCH_DEPENDENT = 1 };
+
+/* One launch of device code. The argument values are copied; those that are addresses are of device memory. kind,
+ * cluster and what is reserved must be 0. */
 typedef struct {
-  uint32_t kind, argument_count, flags, shared_bytes;
-  void *kernel;
+  uint32_t kind, argument_count;
+  uint32_t flags;        /* ORD_LAUNCH_* */
+  uint32_t shared_bytes; /* of dynamic shared memory; more than 48 KiB must have been asked for in image_kernel */
+  void *kernel;          /* from image_kernel */
   uint32_t grid[3], block[3], cluster[3], reserved0;
   const void *const *argument;
   const uint32_t *argument_bytes;
@@ -264,19 +276,23 @@ typedef struct ord_host {
   void *(*allocate)(void *context, size_t bytes, size_t align);
   void (*release)(void *context, void *memory);
   void (*log)(void *context, int level, const char *text);
+  /* For prepare: the kernel `symbol` of the plugin's image of this name, loaded, ready for up to dynamic_shared_bytes.
+   * Valid while the plugin is. NULL on a CPU-only host. */
   ord_status (*image_kernel)(void *context, const char *image, const char *symbol, uint32_t dynamic_shared_bytes,
-                             void **kernel, ord_plugin_error *err); /* NULL on a CPU-only host */
-  ord_status (*gpu_launch)(void *context, void *stream, const ord_gpu_launch *launch, ord_plugin_error *err);
-  void *(*find)(void *context, const char *name_and_version); /* extras by "name@1"; NULL = absent */
+                             void **kernel, ord_plugin_error *err);
+  /* For launch: puts the kernel on the stream of the ord_exec, or into the graph that is being recorded. */
+  ord_status (*gpu_launch)(void *context, ord_gpu_stream *stream, const ord_gpu_launch *launch, ord_plugin_error *err);
+  /* Extras by "name@1"; NULL = absent. "library.cublasLt@1", "library.cublas@1": the file to open (const char *). */
+  void *(*find)(void *context, const char *name_and_version);
 } ord_host;
 
 /* A kernel. Threads: query and pack on any; prepare and retire one at a time per plugin; launch of one state by one
  * replay at a time (all its chunks in parallel) unless ORD_REENTRANT. */
 typedef struct ord_kernel {
   uint32_t struct_size;
-  uint32_t flags;    /* must be 0; what holds for one node only is said in ord_answer.flags */
-  int32_t priority;  /* higher wins where nothing was measured or pinned */
-  uint32_t reserved; /* must be 0 */
+  uint32_t flags;   /* must be 0; what holds for one node only is said in ord_answer.flags */
+  int32_t priority; /* higher wins where nothing was measured or pinned */
+  uint32_t device;  /* ORD_DEVICE_*: it is asked for nodes on such devices only; 0: the CPU */
   const char *name, *op;
 
   /* Pure: no allocation, no lock, the same answer twice. ORD_OK or ORD_NO with a reason. */

@@ -36,9 +36,9 @@ static bool read_word(run_reader *reader, const ord_yaml_node *node, const char 
 }
 
 static void read_device(run_reader *reader, const ord_yaml_node *node) {
-  static const char *const word[] = {"cpu", NULL};
+  static const char *const word[] = {"cpu", "cuda", NULL};
   uint32_t which;
-  (void)read_word(reader, node, "device", word, &which);
+  if (read_word(reader, node, "device", word, &which)) reader->rules->device = word[which];
 }
 
 static void read_cpu(run_reader *reader, const ord_yaml_node *node) {
@@ -64,11 +64,11 @@ static void read_kv_cache(run_reader *reader, const ord_yaml_node *node) {
 }
 
 static void read_capture(run_reader *reader, const ord_yaml_node *node) {
-  static const char *const word[] = {"require", "off", NULL};
+  static const char *const word[] = {"require", "prefer", "off", NULL}; /* in the order of ord_capture_policy */
   uint32_t which;
   if (!read_word(reader, node, "capture", word, &which)) return;
   reader->rules->has_capture = true;
-  reader->rules->is_eager = which == 1;
+  reader->rules->capture = which;
 }
 
 static void read_fallback(run_reader *reader, const ord_yaml_node *node) {

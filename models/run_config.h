@@ -16,10 +16,10 @@ typedef struct ord_run_rules {
   uint32_t plugin_count;
   const char **pin; /* "SELECTOR=KERNEL[@PLUGIN]", in the order of the file */
   uint32_t pin_count;
-  const char *cpu;
+  const char *cpu, *device;
   int64_t threads, context;
-  uint32_t compute, kv_cache;
-  bool has_threads, has_capture, is_eager, has_fallback, denies_fallback;
+  uint32_t compute, kv_cache, capture;
+  bool has_threads, has_capture, has_fallback, denies_fallback;
 } ord_run_rules;
 
 /* Reads `text` into `out`, which ord_run_rules_finish frees in any case. Faults go to `list`; true if there is none.

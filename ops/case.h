@@ -9,6 +9,7 @@
 
 #include "ops/cases.h"
 #include "ops/reference.h"
+#include "runtime/device.h"
 
 enum { ORD_CASE_TENSOR_MAX = 64, ORD_CASE_EPILOGUE_MAX = 8, ORD_CASE_MARGIN = 64 };
 
@@ -80,6 +81,9 @@ typedef struct ord_case_setup {
   ord_node node;
 } ord_case_setup;
 
+/* A CPU without extensions. */
+extern const ord_device_info ord_case_cpu;
+
 /* Fills the setup from its row; op, row, arena and err are set. */
 bool ord_case_read(ord_case_setup *setup);
 /* Shape rule, results, states, scales, extents, memory and contents, node. A fault that the shape rule tells is the
@@ -107,6 +111,29 @@ bool ord_case_append(ord_case_setup *setup, const ord_op *op, const ord_answer *
 bool ord_case_judge(const ord_case_setup *setup, const ord_case_wanted *wanted, ord_case_result *result);
 /* The verdict: the kernel is wrong, and why. Returns false. */
 bool ord_case_fail(ord_case_result *result, const char *format, ...) ORD_PRINTF(2, 3);
+
+/* op_case_remote.c: twins, on a device, of blocks of our memory. */
+typedef struct ord_case_twin {
+  void *data; /* ours */
+  size_t bytes;
+  void *memory; /* the device's */
+  bool is_kept; /* what the device has in it stays there from launch to launch */
+} ord_case_twin;
+enum { ORD_CASE_BLOCK_MAX = 2 * ORD_CASE_TENSOR_MAX };
+typedef struct ord_case_remote {
+  ord_queue *queue; /* NULL: the kernel works in our memory */
+  ord_case_twin twin[ORD_CASE_BLOCK_MAX];
+  uint32_t count;
+} ord_case_remote;
+/* Makes a twin, with our bytes in it. */
+ORD_MUST_CHECK bool ord_case_remote_add(ord_case_remote *remote, void *data, size_t bytes, bool is_kept,
+                                        ord_error *err);
+/* All that is not kept: to the device; back, when its work is done. */
+ORD_MUST_CHECK bool ord_case_remote_write(const ord_case_remote *remote, ord_error *err);
+ORD_MUST_CHECK bool ord_case_remote_read(const ord_case_remote *remote, ord_error *err);
+/* The twin of a block that begins at `data`, or NULL. */
+void *ord_case_remote_address(const ord_case_remote *remote, const void *data);
+void ord_case_remote_finish(ord_case_remote *remote);
 
 /* The operands of these tensors as the ABI has them; NULL when out of memory. */
 ord_operand *ord_case_operands(ord_arena *arena, const ord_case_tensor *tensor, uint32_t count);

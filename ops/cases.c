@@ -52,6 +52,7 @@ typedef struct case_trial {
   void *address[ORD_CASE_TENSOR_MAX];
   unsigned char *before[ORD_CASE_TENSOR_MAX]; /* each block as it is before a launch */
   guarded scratch, worker, persistent;
+  ord_case_remote remote;
 } case_trial;
 
 enum { MARGIN_BYTE = 0xa5 };
@@ -83,6 +84,17 @@ static bool check_guard(case_trial *trial, const guarded *memory, const char *wh
   return true;
 }
 
+/* The bytes of a tensor without its margins. */
+static size_t bytes_of(const ord_case_tensor *tensor) {
+  return tensor->block_bytes - (size_t)(tensor->data - tensor->block) - ORD_CASE_MARGIN;
+}
+
+static bool add_twin(case_trial *trial, void *data, size_t bytes, bool is_kept) {
+  ord_error fault = ORD_ERROR_INIT;
+  if (!trial->remote.queue || ord_case_remote_add(&trial->remote, data, bytes, is_kept, &fault)) return true;
+  return ord_case_fail(trial->result, "making memory on the device: %s", fault.text);
+}
+
 /* ---- query and pack -------------------------------------------------------------------------------------------- */
 
 static bool ask(case_trial *trial, ord_answer *answer, ord_status *out_status) {
@@ -111,7 +123,7 @@ static bool check_answer(case_trial *trial) {
   const ord_node *node = &trial->setup->node;
   if (answer->phase_count < 1 || answer->phase_count > ORD_PHASE_MAX)
     return ord_case_fail(trial->result, "query: found %u phases; wanted 1 to %d", answer->phase_count, ORD_PHASE_MAX);
-  for (uint32_t phase = 0; phase < answer->phase_count; phase++)
+  for (uint32_t phase = 0; !trial->remote.queue && phase < answer->phase_count; phase++)
     if (!answer->chunk_limit[phase]) return ord_case_fail(trial->result, "query: phase %u has no chunk", phase);
   for (uint32_t i = 0; i < node->operand_count; i++) {
     if (!answer->pack[i].key) continue;
@@ -173,7 +185,7 @@ static bool pack(case_trial *trial, uint32_t which) {
       return ord_case_fail(trial->result, "pack: status %d of operand %s", (int)status, tensor->name);
   }
   trial->address[which] = packed.data;
-  return check_guard(trial, &packed, "pack");
+  return check_guard(trial, &packed, "pack") && add_twin(trial, packed.data, packed.bytes, true);
 }
 
 /* ---- launch --------------------------------------------------------------------------------------------------------
@@ -195,8 +207,31 @@ static uint32_t shuffled(uint32_t place, uint32_t count) {
   }
 }
 
+/* All memory goes to the device, its work comes back. */
+static bool launch_remote(case_trial *trial) {
+  ord_error fault = ORD_ERROR_INIT;
+  const ord_case_remote *remote = &trial->remote;
+  const ord_device_table *table = remote->queue->device->table;
+  void *address[ORD_CASE_TENSOR_MAX];
+  for (uint32_t i = 0; i < trial->setup->tensor_count; i++)
+    address[i] = ord_case_remote_address(remote, trial->address[i]);
+  ord_exec exec = {.struct_size = sizeof exec,
+                   .operand = address,
+                   .scratch = ord_case_remote_address(remote, trial->scratch.data),
+                   .persistent = ord_case_remote_address(remote, trial->persistent.data)};
+  memset(trial->scratch.data, 0xff, trial->scratch.bytes);
+  if (!table->stream(remote->queue, &exec.stream, &fault) || !ord_case_remote_write(remote, &fault))
+    return ord_case_fail(trial->result, "launch: %s", fault.text);
+  ord_plugin_error err = {.struct_size = sizeof err};
+  const ord_status status = trial->kernel->launch(trial->state, &exec, &err);
+  if (status != ORD_OK) return ord_case_fail(trial->result, "launch: status %d: %s", (int)status, err.text);
+  return (table->wait(remote->queue, &fault) && ord_case_remote_read(remote, &fault)) ||
+         ord_case_fail(trial->result, "launch: %s", fault.text);
+}
+
 /* Scratch starts undefined, and a worker's memory may have served another chunk before. */
 static bool launch(case_trial *trial, bool is_shuffled) {
+  if (trial->remote.queue) return launch_remote(trial);
   memset(trial->scratch.data, 0xff, trial->scratch.bytes);
   ord_exec exec = {.struct_size = sizeof exec,
                    .operand = trial->address,
@@ -287,7 +322,7 @@ static bool run_aliased(case_trial *trial) {
         !lie_alike(input, output))
       continue;
     restore(trial);
-    memcpy(output->data, input->data, output->block_bytes - (size_t)(output->data - output->block) - ORD_CASE_MARGIN);
+    memcpy(output->data, input->data, bytes_of(output));
     trial->address[i] = output->data;
     const bool is_right =
         launch(trial, false) && check_memory(trial) && ord_case_judge(trial->setup, &trial->wanted, trial->result);
@@ -313,6 +348,15 @@ static bool run_prepared(case_trial *trial) {
          run_shuffled(trial) && run_aliased(trial);
 }
 
+static bool make_twins(case_trial *trial) {
+  for (uint32_t i = 0; i < trial->setup->tensor_count; i++) {
+    const ord_case_tensor *tensor = &trial->setup->tensor[i];
+    if (tensor->role != ORD_ABSENT && !add_twin(trial, tensor->data, bytes_of(tensor), false)) return false;
+  }
+  return add_twin(trial, trial->scratch.data, trial->scratch.bytes, false) &&
+         add_twin(trial, trial->persistent.data, trial->persistent.bytes, true);
+}
+
 static bool run_trial(case_trial *trial) {
   ord_case_setup *setup = trial->setup;
   if (!query(trial)) return false;
@@ -327,6 +371,7 @@ static bool run_trial(case_trial *trial) {
       !guard(trial, trial->answer.persistent_bytes, "persistent memory", &trial->persistent))
     return false;
   memset(trial->persistent.data, 0, trial->persistent.bytes);
+  if (!make_twins(trial)) return false;
   ord_plugin_error err = {.struct_size = sizeof err};
   const ord_status status =
       trial->kernel->prepare(trial->kernel, &setup->node, &trial->answer, trial->host, &trial->state, &err);
@@ -359,7 +404,9 @@ static bool run_once(const ord_op *op, const ord_case *row, const ord_kernel *ke
     *tried =
         (case_trial){.setup = setup, .kernel = kernel, .host = options->host ? options->host : &own, .result = result};
     is_made = ord_case_read(setup) && ord_case_make(setup);
+    tried->remote.queue = options->queue && !options->queue->device->is_host_memory ? options->queue : NULL;
     if (is_made && run_trial(tried) && live) ord_case_fail(result, "retire: %u allocations are not released", live);
+    ord_case_remote_finish(&tried->remote);
   }
   ord_arena_finish(&arena);
   if (fault.code == ORD_OK) return true;
@@ -408,14 +455,14 @@ static void add_result(ord_case_result *all, const ord_case_result *one) {
   memcpy(all->variant, one->variant, sizeof all->variant);
 }
 
-static const ord_device_info plain_cpu = {
-    .struct_size = sizeof plain_cpu, .kind = ORD_DEVICE_CPU, .cores = 1, .name = "cpu without extensions"};
+const ord_device_info ord_case_cpu = {
+    .struct_size = sizeof ord_case_cpu, .kind = ORD_DEVICE_CPU, .cores = 1, .name = "cpu without extensions"};
 
 bool ord_case_run(const ord_op *op, const ord_case *row, const ord_kernel *kernel, const ord_case_options *options,
                   ord_case_result *out, ord_error *err) {
   ord_case_options chosen = {0};
   if (options) chosen = *options;
-  if (!chosen.device) chosen.device = &plain_cpu;
+  if (!chosen.device) chosen.device = &ord_case_cpu;
   *out = (ord_case_result){.verdict = ORD_CASE_PASSED};
   const char *sweep = strstr(row->attributes, "$=");
   if (sweep) sweep += 2;
@@ -438,35 +485,5 @@ bool ord_case_run(const ord_op *op, const ord_case *row, const ord_kernel *kerne
     sweep = sweep && *end == ',' ? end + 1 : NULL;
   } while (sweep);
   if (out->refused_count == out->run_count) out->verdict = ORD_CASE_REFUSED;
-  return true;
-}
-
-bool ord_case_compute(const ord_op *op, const ord_case *row, uint32_t which, ord_arena *arena, ord_case_values *out,
-                      ord_error *err) {
-  static const ord_case_options options = {.device = &plain_cpu};
-  ord_error fault = ORD_ERROR_INIT;
-  ord_case_setup *setup = ord_arena_take(arena, 1, sizeof *setup);
-  ord_case_wanted *wanted = ord_arena_take(arena, 1, sizeof *wanted);
-  if (!setup || !wanted) return ord_fail_memory(err, "making a case");
-  *setup = (ord_case_setup){.op = op, .row = row, .options = &options, .arena = arena, .err = &fault};
-  if (!ord_case_read(setup) || !ord_case_make(setup) || !ord_case_expect(setup, wanted)) {
-    if (err) *err = fault;
-    return false;
-  }
-  if (which >= wanted->count + wanted->state_count)
-    return ord_fail(err, ORD_INVALID, "result %u of %u", which, wanted->count + wanted->state_count);
-  const ord_case_tensor *tensor =
-      which < wanted->count ? &wanted->tensor[which] : &wanted->state[which - wanted->count];
-  const ord_reference_tensor view = ord_case_view(tensor);
-  *out = (ord_case_values){.dtype = tensor->dtype, .rank = tensor->rank, .count = ord_reference_count(&view)};
-  memcpy(out->dim, tensor->run, sizeof out->dim);
-  double *value = ord_arena_take(arena, (size_t)out->count, sizeof *value);
-  if (!value) return ord_fail_memory(err, "making a case");
-  int64_t index[ORD_RANK_MAX] = {0};
-  for (int64_t i = 0; i < out->count; i++) {
-    ord_reference_index(&view, i, index);
-    value[i] = ord_reference_read(&view, index);
-  }
-  out->value = value;
   return true;
 }

@@ -63,6 +63,7 @@ typedef struct ord_case_result {
 typedef struct ord_case_options {
   const ord_host *host;          /* NULL: one that allocates with malloc and offers nothing else */
   const ord_device_info *device; /* NULL: a CPU without extensions */
+  struct ord_queue *queue;       /* of the device; `host` is that device's. NULL: the CPU's */
   uint64_t seed;                 /* other contents for the same rows */
 } ord_case_options;
 

@@ -170,3 +170,33 @@ bool ord_case_append(ord_case_setup *setup, const ord_op *attends, const ord_ans
     if (tensor[i].role == ORD_STATE) add(&run, &tensor[i]);
   return run_reference(setup, op, NULL, 0, &run);
 }
+
+bool ord_case_compute(const ord_op *op, const ord_case *row, uint32_t which, ord_arena *arena, ord_case_values *out,
+                      ord_error *err) {
+  static const ord_case_options options = {.device = &ord_case_cpu};
+  ord_error fault = ORD_ERROR_INIT;
+  ord_case_setup *setup = ord_arena_take(arena, 1, sizeof *setup);
+  ord_case_wanted *wanted = ord_arena_take(arena, 1, sizeof *wanted);
+  if (!setup || !wanted) return ord_fail_memory(err, "making a case");
+  *setup = (ord_case_setup){.op = op, .row = row, .options = &options, .arena = arena, .err = &fault};
+  if (!ord_case_read(setup) || !ord_case_make(setup) || !ord_case_expect(setup, wanted)) {
+    if (err) *err = fault;
+    return false;
+  }
+  if (which >= wanted->count + wanted->state_count)
+    return ord_fail(err, ORD_INVALID, "result %u of %u", which, wanted->count + wanted->state_count);
+  const ord_case_tensor *tensor =
+      which < wanted->count ? &wanted->tensor[which] : &wanted->state[which - wanted->count];
+  const ord_reference_tensor view = ord_case_view(tensor);
+  *out = (ord_case_values){.dtype = tensor->dtype, .rank = tensor->rank, .count = ord_reference_count(&view)};
+  memcpy(out->dim, tensor->run, sizeof out->dim);
+  double *value = ord_arena_take(arena, (size_t)out->count, sizeof *value);
+  if (!value) return ord_fail_memory(err, "making a case");
+  int64_t index[ORD_RANK_MAX] = {0};
+  for (int64_t i = 0; i < out->count; i++) {
+    ord_reference_index(&view, i, index);
+    value[i] = ord_reference_read(&view, index);
+  }
+  out->value = value;
+  return true;
+}

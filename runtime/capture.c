@@ -18,13 +18,12 @@ typedef struct {
   void *scratch, *persistent;
 } captured_step;
 
-struct ord_capture {
-  size_t bytes;
+typedef struct cpu_capture {
+  ord_capture base;
   unsigned char *worker; /* memory of thread 0 */
   size_t worker_stride;
-  uint32_t step_count;
-  captured_step step[];
-};
+  captured_step step[]; /* [base.report.step_count] */
+} cpu_capture;
 
 /* ---- resolving ---- */
 
@@ -161,14 +160,14 @@ static bool run_next(walk *at, const captured_step *captured, ord_error *err) {
   return is_done;
 }
 
-bool ord_capture_replay(ord_device *device, const ord_capture *capture, const ord_run_options *options,
-                        ord_error *err) {
-  walk at = {
-      .pool = device->pool, .options = options, .worker = capture->worker, .worker_stride = capture->worker_stride};
+bool ord_capture_replay(ord_queue *queue, const ord_capture *capture, const ord_run_options *options, ord_error *err) {
+  const cpu_capture *own = (const cpu_capture *)capture;
+  ord_pool *pool = queue->device->pool;
+  walk at = {.pool = pool, .options = options, .worker = own->worker, .worker_stride = own->worker_stride};
   bool is_done = true;
-  ord_pool_lease(device->pool);
-  for (uint32_t i = 0; is_done && i < capture->step_count; i++) is_done = run_next(&at, &capture->step[i], err);
-  ord_pool_release(device->pool);
+  ord_pool_lease(pool);
+  for (uint32_t i = 0; is_done && i < capture->report.step_count; i++) is_done = run_next(&at, &own->step[i], err);
+  ord_pool_release(pool);
   return is_done;
 }
 
@@ -183,48 +182,50 @@ static uint32_t count_operands(const ord_plan *plan, uint32_t *out_largest) {
   return all;
 }
 
-bool ord_plan_run_eager(ord_device *device, const ord_plan *plan, const ord_memory *memory,
+bool ord_plan_run_eager(ord_queue *queue, const ord_plan *plan, const ord_memory *memory,
                         const ord_run_options *options, ord_error *err) {
+  ord_pool *pool = queue->device->pool;
   uint32_t largest;
   count_operands(plan, &largest);
   void **operand = calloc((size_t)largest + 1, sizeof *operand);
   if (!operand) return ord_fail_memory(err, "running a plan");
-  walk at = {
-      .pool = device->pool, .options = options, .worker = memory->worker, .worker_stride = memory->worker_stride};
+  walk at = {.pool = pool, .options = options, .worker = memory->worker, .worker_stride = memory->worker_stride};
   bool is_done = true;
-  ord_pool_lease(device->pool);
+  ord_pool_lease(pool);
   for (uint32_t i = 0; is_done && i < plan->step_count; i++) {
     const captured_step resolved = resolve(plan, memory, &plan->step[i], operand);
     is_done = run_next(&at, &resolved, err);
   }
-  ord_pool_release(device->pool);
+  ord_pool_release(pool);
   free(operand);
   return is_done;
 }
 
-bool ord_capture_create(ord_device *device, const ord_plan *plan, const ord_memory *memory, ord_capture **out,
+static ord_capture_report describe(const ord_plan *plan, size_t bytes) {
+  return (ord_capture_report){.step_count = plan->step_count, .launch_count = plan->phase_count, .bytes = bytes};
+}
+
+bool ord_capture_create(ord_queue *queue, const ord_plan *plan, const ord_memory *memory, ord_capture **out,
                         ord_error *err) {
-  (void)device;
+  (void)queue;
   uint32_t largest;
   const uint32_t operand_count = count_operands(plan, &largest);
   size_t step_bytes, operand_bytes, bytes;
   if (!ord_size_multiply(plan->step_count, sizeof(captured_step), &step_bytes) ||
       !ord_size_multiply(operand_count, sizeof(void *), &operand_bytes) ||
-      !ord_size_add(step_bytes, sizeof(ord_capture), &step_bytes) || !ord_size_add(step_bytes, operand_bytes, &bytes))
+      !ord_size_add(step_bytes, sizeof(cpu_capture), &step_bytes) || !ord_size_add(step_bytes, operand_bytes, &bytes))
     return ord_fail(err, ORD_INVALID, "the plan is too large to be captured; found %u steps", plan->step_count);
-  ord_capture *capture = malloc(bytes);
+  cpu_capture *capture = malloc(bytes);
   if (!capture) return ord_fail_memory(err, "capturing a plan");
-  *capture = (ord_capture){
-      .bytes = bytes, .worker = memory->worker, .worker_stride = memory->worker_stride, .step_count = plan->step_count};
+  *capture = (cpu_capture){
+      .base = {.report = describe(plan, bytes)}, .worker = memory->worker, .worker_stride = memory->worker_stride};
   void **operand = (void **)((unsigned char *)capture + step_bytes);
   for (uint32_t i = 0; i < plan->step_count; i++) {
     capture->step[i] = resolve(plan, memory, &plan->step[i], operand);
     operand += plan->step[i].node.operand_count;
   }
-  *out = capture;
+  *out = &capture->base;
   return true;
 }
 
 void ord_capture_destroy(ord_capture *capture) { free(capture); }
-
-size_t ord_capture_bytes(const ord_capture *capture) { return capture->bytes; }

@@ -113,7 +113,8 @@ static bool check_answer(const ord_kernel *kernel, const ord_node *node, const o
   if (!answer->phase_count || answer->phase_count > ORD_PHASE_MAX)
     return refuse(answer, "answered with %u phases; wanted 1 to %u (a fault of the plugin)", answer->phase_count,
                   ORD_PHASE_MAX);
-  for (uint32_t phase = 0; phase < answer->phase_count; phase++)
+  const bool has_chunks = node->device->kind == ORD_DEVICE_CPU;
+  for (uint32_t phase = 0; has_chunks && phase < answer->phase_count; phase++)
     if (!answer->chunk_limit[phase])
       return refuse(answer, "answered with 0 chunks in phase %u; wanted at least 1 (a fault of the plugin)", phase);
   if (answer->epilogue_served > node->epilogue_count)
@@ -127,9 +128,18 @@ static bool check_answer(const ord_kernel *kernel, const ord_node *node, const o
   return check_packs(kernel, node, answer);
 }
 
+static bool is_for(const ord_kernel *kernel, const ord_device_info *device) {
+  return (kernel->device ? kernel->device : ORD_DEVICE_CPU) == device->kind;
+}
+
+static const char *device_kind_name(uint32_t kind) { return kind == ORD_DEVICE_CUDA ? "cuda" : "cpu"; }
+
 /* `pack` has a zeroed entry for each operand. */
 static bool ask(const ord_kernel *kernel, const ord_node *node, ord_pack *pack, ord_answer *answer) {
   *answer = (ord_answer){.struct_size = sizeof *answer, .epilogue_served = node->epilogue_count, .pack = pack};
+  if (!is_for(kernel, node->device))
+    return refuse(answer, "is for another device: found %s; wanted %s", device_kind_name(kernel->device),
+                  device_kind_name(node->device->kind));
   const ord_status status = kernel->query(kernel, node, answer);
   answer->variant[sizeof answer->variant - 1] = '\0';
   answer->reason[sizeof answer->reason - 1] = '\0';
@@ -140,14 +150,18 @@ static bool ask(const ord_kernel *kernel, const ord_node *node, ord_pack *pack, 
   return false;
 }
 
-static void list_contenders(const ord_chooser *chooser, const char *op, contender *entry, uint32_t *count) {
+/* Of the kernels for other devices only those that the pin means, so that their refusal is told. */
+static void list_contenders(const kernel_contest *contest, contender *entry, uint32_t *count) {
+  const ord_chooser *chooser = contest->chooser;
   *count = 0;
   for (uint32_t p = 0; p < ord_registry_count(chooser->registry); p++) {
     const ord_plugin_entry *plugin = ord_registry_get(chooser->registry, p);
     for (uint32_t k = 0; k < plugin->plugin->kernel_count; k++) {
       const ord_kernel *kernel = plugin->plugin->kernel[k];
-      if (strcmp(kernel->op, op) != 0) continue;
-      if (entry) entry[*count] = (contender){.plugin = plugin, .kernel = kernel};
+      const contender found = {.plugin = plugin, .kernel = kernel};
+      if (strcmp(kernel->op, contest->node->op) != 0) continue;
+      if (!is_for(kernel, contest->node->device) && !(contest->pin && is_pinned(contest->pin, &found))) continue;
+      if (entry) entry[*count] = found;
       ++*count;
     }
   }
@@ -157,10 +171,10 @@ static void list_contenders(const ord_chooser *chooser, const char *op, contende
 static bool hold(kernel_contest *contest, const char *const *path, uint32_t path_count, ord_arena *arena) {
   const ord_node *node = contest->node;
   contest->pin = find_pin(contest->chooser, node->op, path, path_count);
-  list_contenders(contest->chooser, node->op, NULL, &contest->count);
+  list_contenders(contest, NULL, &contest->count);
   contest->entry = ord_arena_take(arena, contest->count, sizeof *contest->entry);
   if (!contest->entry) return false;
-  list_contenders(contest->chooser, node->op, contest->entry, &contest->count);
+  list_contenders(contest, contest->entry, &contest->count);
   for (uint32_t i = 0; i < contest->count; i++) {
     contender *entry = &contest->entry[i];
     entry->is_asked = !contest->pin || is_pinned(contest->pin, entry);
@@ -279,7 +293,8 @@ static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_e
     ord_text_add(&text, "the pinned kernel does not serve this op");
     tell_reasons(contest, &text);
   } else if (!contest->count) {
-    ord_text_add(&text, "no plugin has a kernel of op '%s'; plugins: ", contest->node->op);
+    ord_text_add(&text, "no plugin has a kernel of op '%s'%s; plugins: ", contest->node->op,
+                 contest->node->device->kind == ORD_DEVICE_CUDA ? " for cuda" : "");
     list_plugins(contest->chooser, &text);
   } else {
     ord_text_add(&text,

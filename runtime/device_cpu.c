@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The CPU as a device: its memory, what it can do, and its pool of threads. Capture and replay are in capture.c.
+ * The CPU as a device: its memory, what it can do, and its pool of threads. Capture and replay are in capture.c. Its
+ * memory is the caller's, and its work is done before a call returns.
  */
 #include "runtime/capture.h"
 
 #include <stdlib.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -12,16 +14,57 @@
 #include "runtime/pages.h"
 #include "runtime/text.h"
 
+static bool queue_create(ord_device *device, ord_queue **out, ord_error *err) {
+  ord_queue *queue = malloc(sizeof *queue);
+  *out = queue;
+  if (!queue) return ord_fail_memory(err, "making a queue");
+  queue->device = device;
+  return true;
+}
+
+static void queue_destroy(ord_queue *queue) { free(queue); }
+
+/* All work is done when the call that asked for it returns. */
+static bool wait(ord_queue *queue, ord_error *err) {
+  (void)queue;
+  (void)err;
+  return true;
+}
+
 /* Zeroed, asked for or not: that costs nothing here. Small pages: most of a long context is never used. */
-static void *allocate(ord_device *device, size_t bytes, bool zeroed) {
+static bool allocate(ord_device *device, size_t bytes, bool zeroed, void **out, ord_error *err) {
   (void)device;
   (void)zeroed;
-  return ord_pages_take(bytes, false);
+  *out = ord_pages_take(bytes, false);
+  return *out || ord_fail(err, ORD_NO_MEMORY, "out of memory; wanted %zu bytes", bytes);
 }
 
 static void release(ord_device *device, void *memory) {
   (void)device;
   ord_pages_release(memory);
+}
+
+/* Write, read and copy alike. */
+static bool copy(ord_queue *queue, void *into, const void *from, size_t bytes, ord_error *err) {
+  (void)queue;
+  (void)err;
+  if (bytes > 0 && into != from) memcpy(into, from, bytes);
+  return true;
+}
+
+static const ord_host *host(ord_device *device, const ord_registry *registry, const ord_plugin_entry *plugin,
+                            ord_error *err) {
+  (void)device;
+  (void)plugin;
+  (void)err;
+  return ord_registry_host(registry);
+}
+
+static bool stream(ord_queue *queue, ord_gpu_stream **out, ord_error *err) {
+  (void)queue;
+  (void)err;
+  *out = NULL;
+  return true;
 }
 
 static void destroy(ord_device *device) {
@@ -52,13 +95,20 @@ static uint64_t detect_features(void) {
 static uint64_t detect_features(void) { return 0; }
 #endif
 
-static const ord_device_table table = {.allocate = allocate,
+static const ord_device_table table = {.queue_create = queue_create,
+                                       .queue_destroy = queue_destroy,
+                                       .wait = wait,
+                                       .allocate = allocate,
                                        .release = release,
+                                       .write = copy,
+                                       .read = copy,
+                                       .copy = copy,
+                                       .host = host,
+                                       .stream = stream,
                                        .capture = ord_capture_create,
                                        .replay = ord_capture_replay,
                                        .run_eager = ord_plan_run_eager,
                                        .capture_destroy = ord_capture_destroy,
-                                       .capture_bytes = ord_capture_bytes,
                                        .destroy = destroy};
 
 enum { BASELINE, AVX2, AVX512, NATIVE, LEVEL_COUNT };
@@ -94,6 +144,7 @@ bool ord_device_cpu_create(int threads, const char *cpu, ord_device **out, bool 
   ord_device *device = calloc(1, sizeof *device);
   if (!device) return ord_fail_memory(err, "opening the CPU");
   device->table = &table;
+  device->is_host_memory = true;
   if (!ord_pool_create(threads, &device->pool, out_oversubscribed, err)) {
     destroy(device);
     return false;

@@ -19,6 +19,8 @@
 #include "runtime/tensor.h"
 #include "runtime/weights.h"
 
+typedef struct ord_device ord_device;
+
 typedef enum {
   ORD_SPACE_NONE, /* an absent operand */
   ORD_SPACE_ARENA,
@@ -59,6 +61,9 @@ typedef struct ord_plan_tensor {
 typedef struct ord_plan {
   ord_arena arena;
   ord_weight_store *store; /* borrowed; NULL if the graph has no weights */
+  /* Borrowed, for retiring the states; NULL in a plan without states. */
+  ord_device *device;
+  const ord_registry *registry;
 
   ord_step *step;
   uint32_t step_count;

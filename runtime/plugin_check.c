@@ -98,10 +98,12 @@ static bool check_kernel(const char *file, const ord_plugin *plugin, uint32_t in
     return ord_fail(err, ORD_INVALID,
                     "%s: kernel '%s' lacks its %s; wanted name, op, query, prepare, launch and retire", file,
                     kernel->name, missing);
-  if (kernel->flags || kernel->reserved)
-    return ord_fail(err, ORD_INVALID,
-                    "%s: kernel '%s' has something in `flags` or `reserved`; found %u and %u; wanted 0", file,
-                    kernel->name, kernel->flags, kernel->reserved);
+  if (kernel->flags)
+    return ord_fail(err, ORD_INVALID, "%s: kernel '%s' has something in `flags`; found %u; wanted 0", file,
+                    kernel->name, kernel->flags);
+  if (kernel->device > ORD_DEVICE_CUDA)
+    return ord_fail(err, ORD_INVALID, "%s: kernel '%s' is for an unknown device; found kind %u; wanted 0 to %d", file,
+                    kernel->name, kernel->device, ORD_DEVICE_CUDA);
   if (!check_word(file, "kernel name", kernel->name, err) || !check_word(file, "kernel op", kernel->op, err))
     return false;
   for (uint32_t before = 0; before < index; before++)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "runtime/clock.h"
+#include "runtime/pause.h"
 
 enum { CACHE_LINE_BYTES = 64, PAUSES_PER_LOOK = 32 };
 #define SPIN_NS UINT64_C(80000) /* longer than the gap between two steps, shorter than a scheduler's slice */
@@ -58,12 +59,6 @@ uint32_t ord_pool_cores(void) {
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (uint32_t)online : 1;
 }
-
-#if defined(__x86_64__)
-static void pause_core(void) { __builtin_ia32_pause(); }
-#else
-static void pause_core(void) { atomic_signal_fence(memory_order_seq_cst); }
-#endif
 
 static uint32_t phase_of(uint64_t ticket) { return (uint32_t)(ticket >> 32); }
 
@@ -121,7 +116,7 @@ static void sleep_until_news(const pool_share *own, uint32_t seen_phase) {
 static bool spin_until_news(const pool_share *own, uint32_t seen_phase) {
   for (int i = 0; i < PAUSES_PER_LOOK; i++) {
     if (phase_of(atomic_load_explicit(&own->ticket, memory_order_acquire)) != seen_phase) return true;
-    pause_core();
+    ord_pause_core();
   }
   return false;
 }
@@ -166,7 +161,7 @@ static void sleep_until_done(ord_pool *pool, uint32_t chunk_count) {
 static bool spin_until_done(ord_pool *pool, uint32_t chunk_count) {
   for (int i = 0; i < PAUSES_PER_LOOK; i++) {
     if (is_done(pool, chunk_count)) return true;
-    pause_core();
+    ord_pause_core();
   }
   return false;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "runtime/clock.h"
+#include "runtime/device.h"
 #include "runtime/pages.h"
 #include "runtime/slabs.h"
 #include "runtime/weight_pack.h"
@@ -34,11 +35,13 @@ typedef struct {
   uint32_t weight_count;
   uint32_t uses;
   size_t bytes;
-  unsigned char *memory;
+  unsigned char *memory; /* of the host until it has moved to the device */
+  bool is_on_device;     /* which has memory of its own */
 } weight_block;
 
 struct ord_weight_store {
   ord_weight_reader reader;
+  ord_queue *queue; /* moves blocks to the device; NULL: they stay in the host's memory */
   pthread_mutex_t lock;
   weight_block **block;
   uint32_t count, capacity;
@@ -52,15 +55,22 @@ struct ord_weight_store {
 
 /* ---- blocks ---- */
 
-static void block_destroy(ord_slabs *slabs, weight_block *block) {
+static void release_memory(ord_weight_store *store, const weight_block *block) {
+  if (block->is_on_device)
+    store->queue->device->table->release(store->queue->device, block->memory);
+  else
+    ord_slabs_release(&store->slabs, block->memory);
+}
+
+static void block_destroy(ord_weight_store *store, weight_block *block) {
   if (!block) return;
-  ord_slabs_release(slabs, block->memory);
+  release_memory(store, block);
   free(block->weight);
   free(block);
 }
 
 /* Zeroed, so that padding of a packed layout is the same whoever packs it. */
-static weight_block *block_create(ord_slabs *slabs, const block_identity *identity, size_t bytes) {
+static weight_block *block_create(ord_weight_store *store, const block_identity *identity, size_t bytes) {
   weight_block *block = calloc(1, sizeof *block);
   if (!block) return NULL;
   *block = (weight_block){.kind = identity->kind,
@@ -68,9 +78,9 @@ static weight_block *block_create(ord_slabs *slabs, const block_identity *identi
                           .weight_count = identity->segment_count,
                           .bytes = bytes,
                           .weight = calloc(identity->segment_count, sizeof *block->weight),
-                          .memory = ord_slabs_take(slabs, bytes)};
+                          .memory = ord_slabs_take(&store->slabs, bytes)};
   if (!block->weight || !block->memory) {
-    block_destroy(slabs, block);
+    block_destroy(store, block);
     return NULL;
   }
   for (uint32_t i = 0; i < identity->segment_count; i++) block->weight[i] = identity->segment[i].weight_id;
@@ -92,23 +102,58 @@ static weight_block *find_block(const ord_weight_store *store, const block_ident
   return NULL;
 }
 
+/* What packing can read: a block on the device is not. */
+static const weight_block *find_readable(const ord_weight_store *store, const block_identity *identity) {
+  const weight_block *block = find_block(store, identity);
+  return block && !block->is_on_device ? block : NULL;
+}
+
 static size_t *usage_of(ord_weight_store *store, const weight_block *block) {
   return block->kind == PACKED ? &store->usage.packed_bytes : &store->usage.original_bytes;
 }
 
-static bool add_block(ord_weight_store *store, weight_block *block) {
+static void note_peak(ord_weight_store *store, size_t more) {
+  const size_t bytes = store->usage.original_bytes + store->usage.packed_bytes + store->buffer_bytes + more;
+  if (bytes > store->usage.peak_bytes) store->usage.peak_bytes = bytes;
+}
+
+static bool move_to_device(ord_weight_store *store, weight_block *block, ord_error *err) {
+  if (!store->queue) return true;
+  ord_device *device = store->queue->device;
+  void *memory = NULL;
+  const bool is_moved = device->table->allocate(device, block->bytes ? block->bytes : 1, false, &memory, err) &&
+                        device->table->write(store->queue, memory, block->memory, block->bytes, err) &&
+                        device->table->wait(store->queue, err);
+  if (!is_moved) {
+    device->table->release(device, memory);
+    return ord_fail_prefix(err, "moving weights to the device");
+  }
+  note_peak(store, 2 * block->bytes);
+  release_memory(store, block);
+  block->memory = memory;
+  block->is_on_device = true;
+  return true;
+}
+
+static bool list_block(ord_weight_store *store, weight_block *block, ord_error *err) {
   if (store->count == store->capacity) {
     const uint32_t capacity = store->capacity ? store->capacity * 2 : 64;
     weight_block **grown = realloc(store->block, capacity * sizeof(weight_block *));
-    if (!grown) return false;
+    if (!grown) return ord_fail_memory(err, "loading weights");
     store->block = grown;
     store->capacity = capacity;
   }
   store->block[store->count++] = block;
   *usage_of(store, block) += block->bytes;
-  const size_t bytes = store->usage.original_bytes + store->usage.packed_bytes + store->buffer_bytes;
-  if (bytes > store->usage.peak_bytes) store->usage.peak_bytes = bytes;
+  note_peak(store, 0);
   return true;
+}
+
+/* Takes in what was read or packed; NULL after a failure, which is the end of the block. */
+static weight_block *add_block(ord_weight_store *store, weight_block *block, ord_error *err) {
+  if (move_to_device(store, block, err) && list_block(store, block, err)) return block;
+  block_destroy(store, block);
+  return NULL;
 }
 
 /* Progress forgets the weights, so that another try counts them again. */
@@ -118,7 +163,7 @@ static void remove_block(ord_weight_store *store, uint32_t index) {
     ord_weight_reader_forget(&store->reader, (uint32_t)block->weight[i]);
   *usage_of(store, block) -= block->bytes;
   store->block[index] = store->block[--store->count];
-  block_destroy(&store->slabs, block);
+  block_destroy(store, block);
 }
 
 /* ---- reading ---- */
@@ -171,21 +216,16 @@ static weight_block *get_stored(ord_weight_store *store, ord_pool *pool, const b
   if (block) return block;
   size_t bytes;
   if (!measure(store, identity, &bytes, err)) return NULL;
-  block = block_create(&store->slabs, identity, bytes);
+  block = block_create(store, identity, bytes);
   if (!block) {
     ord_fail(err, ORD_NO_MEMORY, "out of memory while loading weights; wanted %zu bytes", bytes);
     return NULL;
   }
   if (!read_block(store, pool, block, err)) {
-    block_destroy(&store->slabs, block);
+    block_destroy(store, block);
     return NULL;
   }
-  if (!add_block(store, block)) {
-    block_destroy(&store->slabs, block);
-    ord_fail_memory(err, "loading weights");
-    return NULL;
-  }
-  return block;
+  return add_block(store, block, err);
 }
 
 /* ---- packing ---- */
@@ -226,14 +266,14 @@ static bool add_aligned(size_t *sum, size_t bytes) {
          ord_size_add(*sum, bytes / ORD_MEMORY_ALIGNMENT * ORD_MEMORY_ALIGNMENT, sum);
 }
 
-/* Finds each segment among the blocks, or lists it in `part` [segments] for the buffer. */
+/* Finds each segment among the blocks where it can be read, or lists it in `part` [segments] for the buffer. */
 static bool place_segments(ord_weight_store *store, const ord_operand *operand, const void **segment,
                            ord_weight_part *part, uint32_t *out_part_count, ord_error *err) {
   uint32_t count = 0;
   size_t bytes = 0;
   for (uint32_t i = 0; i < operand->segment_count; i++) {
     const block_identity original = {.kind = AS_STORED, .segment = &operand->segment[i], .segment_count = 1};
-    const weight_block *stored = find_block(store, &original);
+    const weight_block *stored = find_readable(store, &original);
     part[count].weight = (uint32_t)operand->segment[i].weight_id;
     segment[i] = stored ? stored->memory : NULL;
     if (stored) continue;
@@ -260,7 +300,7 @@ static bool has_rows(const ord_weight_store *store, const ord_operand *operand, 
   for (uint32_t i = 0; i < operand->segment_count; i++) {
     const block_identity original = {.kind = AS_STORED, .segment = &operand->segment[i], .segment_count = 1};
     size_t bytes, stored;
-    if (find_block(store, &original) || !measure(store, &original, &stored, NULL) ||
+    if (find_readable(store, &original) || !measure(store, &original, &stored, NULL) ||
         !ord_size_multiply((size_t)operand->segment[i].rows, (size_t)operand->stride[0], &bytes) || bytes != stored)
       return false;
   }
@@ -305,27 +345,22 @@ static weight_block *get_packed(ord_weight_store *store, ord_pool *pool, const b
   weight_block *block = find_block(store, identity);
   if (block) return block;
   const size_t bytes = identity->packed_bytes;
-  block = block_create(&store->slabs, identity, bytes);
+  block = block_create(store, identity, bytes);
   if (!block) {
     ord_fail(err, ORD_NO_MEMORY, "%s: out of memory while packing weights; wanted %zu bytes", label_of(work->node),
              bytes);
     return NULL;
   }
   if (!pack_block(store, pool, work, block, err)) {
-    block_destroy(&store->slabs, block);
+    block_destroy(store, block);
     return NULL;
   }
-  if (!add_block(store, block)) {
-    block_destroy(&store->slabs, block);
-    ord_fail_memory(err, "packing weights");
-    return NULL;
-  }
-  return block;
+  return add_block(store, block, err);
 }
 
 /* ---- the store ---- */
 
-bool ord_weight_store_create(ord_weight_source source, ord_weight_store **out, ord_error *err) {
+bool ord_weight_store_create(ord_weight_source source, ord_device *device, ord_weight_store **out, ord_error *err) {
   ord_weight_store *store = calloc(1, sizeof *store);
   if (!store || !ord_weight_reader_init(&store->reader, source)) {
     free(store);
@@ -333,15 +368,20 @@ bool ord_weight_store_create(ord_weight_source source, ord_weight_store **out, o
     return ord_fail_memory(err, "making the weight store");
   }
   pthread_mutex_init(&store->lock, NULL);
+  if (device && !device->is_host_memory && !device->table->queue_create(device, &store->queue, err)) {
+    ord_weight_store_destroy(store);
+    return false;
+  }
   *out = store;
   return true;
 }
 
 void ord_weight_store_destroy(ord_weight_store *store) {
   if (!store) return;
-  for (uint32_t i = 0; i < store->count; i++) block_destroy(&store->slabs, store->block[i]);
+  for (uint32_t i = 0; i < store->count; i++) block_destroy(store, store->block[i]);
   free(store->block);
   release_buffer(store);
+  if (store->queue) store->queue->device->table->queue_destroy(store->queue);
   ord_weight_reader_finish(&store->reader);
   pthread_mutex_destroy(&store->lock);
   free(store);

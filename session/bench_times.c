@@ -113,11 +113,27 @@ static uint64_t weight_bytes(const ord_step *step, const ord_exec *exec, const o
   return count * operand->block_bytes / operand->block_elements;
 }
 
-static void note_work(ord_lane *lane, uint32_t index) {
+/* Where the host can read what sizes and lengths a step finds: those that the host wrote itself. */
+static void find_operands(const ord_lane *lane, const ord_step *step, bool is_host_memory, void **operand) {
+  ord_memory seen = lane->memory;
+  seen.extent = lane->extent;
+  seen.past = lane->past;
+  ord_plan_operands(lane->plan, &seen, step, operand);
+  for (uint32_t i = 0; !is_host_memory && i < step->node.operand_count; i++) {
+    if (step->place[i].space != ORD_SPACE_ARENA) continue;
+    operand[i] = NULL;
+    for (uint32_t input = 0; input < lane->plan->input_count; input++)
+      if (lane->plan->input[input].place.space == ORD_SPACE_ARENA &&
+          lane->plan->input[input].place.offset == step->place[i].offset)
+        operand[i] = lane->input[input];
+  }
+}
+
+static void note_work(ord_lane *lane, bool is_host_memory, uint32_t index) {
   const ord_step *step = &lane->plan->step[index];
   const ord_op *op = ord_op_find(step->node.op);
   step_sums *sums = &lane->times->step[index];
-  ord_plan_operands(lane->plan, &lane->memory, step, lane->times->operand);
+  find_operands(lane, step, is_host_memory, lane->times->operand);
   const ord_exec exec = {.struct_size = sizeof exec, .chunk_count = 1, .operand = lane->times->operand};
   sums->ns += lane->times->step_ns[index];
   sums->work = (ord_work){0};
@@ -169,7 +185,7 @@ void ord_lane_times_end(const ord_session *session, ord_lane *lane, ord_timing *
     lane->times->thread_runs++;
   }
   if (!timing->by_step) return;
-  for (uint32_t i = 0; i < lane->plan->step_count; i++) note_work(lane, i);
+  for (uint32_t i = 0; i < lane->plan->step_count; i++) note_work(lane, session->queue->device->is_host_memory, i);
   lane->times->step_runs++;
 }
 

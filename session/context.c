@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A context: the CPU device with its pool of threads, and the plugins. Where plugins are looked for is decided here.
+ * A context: a device with its pool of threads, and the plugins. Where plugins are looked for is decided here.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,8 +13,8 @@
 
 void ord_text_free(char *text) { free(text); }
 
-/* The folder ordito/plugins beside the library (or beside the program, where it is linked statically). */
-static bool folder_beside_library(char *out, size_t bytes) {
+/* The folder of the library (or of the program, where it is linked statically). */
+bool ord_library_folder(char *out, size_t bytes) {
   Dl_info info;
   char real[PATH_MAX];
   if (!dladdr((void *)(uintptr_t)ord_context_create, &info) || !info.dli_fname) return false;
@@ -22,7 +22,7 @@ static bool folder_beside_library(char *out, size_t bytes) {
   char *slash = strrchr(real, '/');
   if (!slash) return false;
   *slash = 0;
-  return (size_t)snprintf(out, bytes, "%s/ordito/plugins", real) < bytes;
+  return (size_t)snprintf(out, bytes, "%s", real) < bytes;
 }
 
 static bool load_folders(ord_registry *registry, ord_error *err) {
@@ -37,9 +37,10 @@ static bool load_folders(ord_registry *registry, ord_error *err) {
     path += length + (path[length] == ':');
   }
   /* That folder nobody asked for: an installation without plugins is no fault. */
-  char beside[PATH_MAX];
-  return !folder_beside_library(beside, sizeof beside) || access(beside, F_OK) != 0 ||
-         ord_registry_load_folder(registry, beside, err);
+  char library[PATH_MAX], beside[PATH_MAX + 32];
+  if (!ord_library_folder(library, sizeof library)) return true;
+  snprintf(beside, sizeof beside, "%s/ordito/plugins", library);
+  return access(beside, F_OK) != 0 || ord_registry_load_folder(registry, beside, err);
 }
 
 static bool load_plugins(ord_context *context, const ord_context_options *options, ord_error *err) {
@@ -60,12 +61,12 @@ bool ord_context_create(const ord_context_options *options, ord_context **out, o
   context->log = options->log;
   context->log_context = options->log_context;
   bool oversubscribed = false;
-  if (!ord_device_cpu_create(options->threads, options->cpu, &context->device, &oversubscribed, err)) goto fail;
+  if (!ord_device_open(options, &context->device, &oversubscribed, err)) goto fail;
   if (!load_plugins(context, options, err)) goto fail;
   if (oversubscribed && context->log) {
     char text[128];
     snprintf(text, sizeof text, "%u threads on %u cores: they will take turns", ord_pool_threads(context->device->pool),
-             context->device->info.cores);
+             ord_pool_cores());
     context->log(context->log_context, ORD_LOG_WARNING, text);
   }
   *out = context;
@@ -88,5 +89,7 @@ bool ord_context_load_plugin(ord_context *context, const char *file, const char 
   if (out_name) *out_name = loaded->manifest->name;
   return true;
 }
+
+const char *ord_context_device(const ord_context *context) { return context->device->info.name; }
 
 uint32_t ord_context_threads(const ord_context *context) { return ord_pool_threads(context->device->pool); }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Generation: the prompt in one run, then one token a run, sampled inside the graph, until a stop token, the limit,
- * the caller or a cancel ends it. Prefill and decode share the caches.
+ * the caller or a cancel ends it. Prefill and decode share the caches. A device that can makes the tokens behind the
+ * first by itself (loop.c).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +15,9 @@ typedef struct generation {
   const ord_generate_options *options;
   ord_token_fn token_fn;
   void *context;
-  int32_t stop[16];
+  int32_t stop[ORD_LOOP_STOP_MAX];
   uint32_t stop_count;
+  uint32_t loop; /* what is done: ORD_LOOP_OFF, _WHOLE, _AHEAD */
   ord_decoder decoder;
   ord_text text;
 } generation;
@@ -30,6 +32,8 @@ static bool check_options(const ord_generate_options *options, ord_error *err) {
     return ord_fail(err, ORD_INVALID, "top_k: found %d; wanted at least 0 (0 is all)", options->top_k);
   if (!(options->top_p > 0 && options->top_p <= 1))
     return ord_fail(err, ORD_INVALID, "top_p: found %g; wanted more than 0, at most 1", (double)options->top_p);
+  if (options->loop > ORD_LOOP_AHEAD)
+    return ord_fail(err, ORD_INVALID, "loop: found %u; wanted ORD_LOOP_AUTO, _OFF, _WHOLE or _AHEAD", options->loop);
   return true;
 }
 
@@ -84,7 +88,7 @@ static bool find_stops(generation *run, ord_error *err) {
   const ord_model *model = run->session->model;
   const ord_generate_rules *rules = ord_description_generate(model->description);
   if (rules->stop_count > sizeof run->stop / sizeof *run->stop)
-    return ord_fail(err, ORD_INVALID, "%u stop tokens; wanted at most 16", rules->stop_count);
+    return ord_fail(err, ORD_INVALID, "%u stop tokens; wanted at most %d", rules->stop_count, ORD_LOOP_STOP_MAX);
   for (uint32_t i = 0; i < rules->stop_count && !run->options->ignore_stop; i++) {
     int32_t id = (int32_t)rules->stop[i].id;
     if (!model->tokenizer && rules->stop[i].text)
@@ -161,6 +165,15 @@ static bool read_prompt(ord_session *session, const int32_t *prompt, size_t coun
   return next_token(session, prompt, count, out, err);
 }
 
+/* The token behind `last`; `most` may still come, this one included. A loop that something ended begins anew, with what
+ * that changed. */
+static bool go_on(generation *run, int32_t last, uint32_t most, int32_t *out, ord_error *err) {
+  ord_session *session = run->session;
+  if (run->loop == ORD_LOOP_OFF) return next_token(session, &last, 1, out, err);
+  return (session->looping || ord_loop_begin(session, last, most, run->stop, run->stop_count, err)) &&
+         ord_loop_take(session, last, out, err);
+}
+
 static bool generate_all(generation *run, const int32_t *prompt, size_t prompt_count, ord_generate_result *result,
                          ord_error *err) {
   const uint64_t begin = ord_clock_ns();
@@ -170,7 +183,7 @@ static bool generate_all(generation *run, const int32_t *prompt, size_t prompt_c
   for (uint32_t made = 0; made < run->options->max_tokens; made++) {
     const int32_t last = id;
     if (made == 0 ? !read_prompt(run->session, prompt, prompt_count, &id, err)
-                  : !next_token(run->session, &last, 1, &id, err))
+                  : !go_on(run, last, run->options->max_tokens - made, &id, err))
       return false;
     if (made == 0) {
       decode_begin = ord_clock_ns();
@@ -215,8 +228,12 @@ bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t pr
     prompt = start;
   }
   done = done && check_prompt(session, prompt, prompt_count, options->max_tokens, err) &&
-         set_sampling(session, options, err) && generate_all(&run, prompt, prompt_count, &made, err);
+         set_sampling(session, options, err) &&
+         ord_loop_prepare(session, session->lanes, options->loop, &run.loop, err) &&
+         generate_all(&run, prompt, prompt_count, &made, err);
+  if (!ord_loop_end(session, done ? err : NULL)) done = false;
   made.prompt_count = (uint32_t)prompt_count;
+  made.loop = run.loop;
   if (result && !ord_struct_give(&made, "ord_generate_result", result, sizeof made, done ? err : NULL)) done = false;
   ord_text_finish(&run.text);
   ord_ids_free(start);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a run reads: the caller's tensors, what the runtime fills in, and the sizes of this run. Everything that comes
- * from outside is checked here, before anything is launched.
+ * from outside is checked here, before anything is launched. On a device with memory of its own all is put together in
+ * the host's and then written there.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ bool ord_inputs_set(ord_session *session, uint32_t input, const int64_t *dim, co
 
 bool ord_session_set(ord_session *session, const char *name, const ord_tensor *tensor, ord_error *err) {
   ord_tensor own;
-  if (!ord_struct_take(tensor, "ord_tensor", &own, sizeof own, err)) return false;
+  if (!ord_struct_take(tensor, "ord_tensor", &own, sizeof own, err) || !ord_loop_end(session, err)) return false;
   const uint32_t input = ord_graph_find_input(session->graph, name);
   if (input == ORD_NONE) {
     const char *known[64];
@@ -108,7 +109,7 @@ bool ord_session_set_tokens(ord_session *session, const int32_t *id, int64_t row
     return ord_fail(err, ORD_INVALID, "tokens: found %lld rows of %lld; wanted no negative or overflowing numbers",
                     (long long)rows, (long long)count);
   assert(input_value(session, session->token_input)->rank == 2); /* fill: tokens is for two axes */
-  return ord_inputs_set(session, session->token_input, dim, id, bytes, err);
+  return ord_loop_end(session, err) && ord_inputs_set(session, session->token_input, dim, id, bytes, err);
 }
 
 /* ---- the sizes of this run -------------------------------------------------------------------------------------- */
@@ -317,16 +318,10 @@ static void write_number(const ord_plan_tensor *input, double number, const int6
   }
 }
 
-static bool write_one(ord_session *session, const ord_lane *lane, uint32_t index, ord_error *err) {
-  const ord_plan_tensor *input = &lane->plan->input[index];
+static bool fill_one(ord_session *session, const ord_plan_tensor *input, uint32_t index, const int64_t *dim, char *into,
+                     ord_error *err) {
   const ord_graph_input *rule = &session->graph->input[index];
   const ord_input_state *state = &session->input[index];
-  char *into = (char *)lane->memory.arena + input->place.offset;
-  int64_t dim[ORD_RANK_MAX] = {0};
-  if (input->place.space == ORD_SPACE_NONE) return true; /* no output that is asked for reads it */
-  for (uint32_t i = 0; i < input->rank; i++)
-    if (!ord_size_evaluate(input->size[i], session->run_dim, &dim[i]))
-      return ord_fail(err, ORD_INTERNAL, "input '%s' has no size", input->name);
   if (state->is_set) {
     ord_tensor_unpack(input->dtype, input->rank, dim, input->stride, state->data, into);
     return true;
@@ -343,11 +338,30 @@ static bool write_one(ord_session *session, const ord_lane *lane, uint32_t index
   return true;
 }
 
+static bool write_one(ord_session *session, const ord_lane *lane, uint32_t index, ord_error *err) {
+  const ord_plan_tensor *input = &lane->plan->input[index];
+  int64_t dim[ORD_RANK_MAX] = {0};
+  if (input->place.space == ORD_SPACE_NONE) return true; /* no output that is asked for reads it */
+  for (uint32_t i = 0; i < input->rank; i++)
+    if (!ord_size_evaluate(input->size[i], session->run_dim, &dim[i]))
+      return ord_fail(err, ORD_INTERNAL, "input '%s' has no size", input->name);
+  return fill_one(session, input, index, dim, lane->input[index], err) &&
+         session->queue->device->table->write(session->queue, (char *)lane->memory.arena + input->place.offset,
+                                              lane->input[index], ord_plan_tensor_span(input, dim), err);
+}
+
+/* The sizes of this run, and what each row has in the caches. */
+static bool write_numbers(ord_session *session, const ord_lane *lane, ord_error *err) {
+  for (uint32_t i = 0; i < lane->plan->extent_count; i++)
+    if (!ord_size_evaluate(lane->plan->extent[i], session->run_dim, &lane->extent[i]))
+      return ord_fail(err, ORD_INTERNAL, "a size of the plan overflows");
+  memcpy(lane->past, session->past, (size_t)session->batch_max * sizeof *lane->past);
+  return session->queue->device->table->write(session->queue, lane->memory.extent, lane->extent, lane->number_bytes,
+                                              err);
+}
+
 bool ord_inputs_write(ord_session *session, const ord_lane *lane, ord_error *err) {
   for (uint32_t i = 0; i < lane->plan->input_count; i++)
     if (!write_one(session, lane, i, err)) return false;
-  for (uint32_t i = 0; i < lane->plan->extent_count; i++)
-    if (!ord_size_evaluate(lane->plan->extent[i], session->run_dim, &lane->memory.extent[i]))
-      return ord_fail(err, ORD_INTERNAL, "a size of the plan overflows");
-  return true;
+  return write_numbers(session, lane, err);
 }

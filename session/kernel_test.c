@@ -34,16 +34,28 @@ static uint32_t count_cases(const ord_op *op) {
   return count;
 }
 
+static bool is_for_device(const kernel_test *test, const ord_kernel *kernel) {
+  return (kernel->device ? kernel->device : ORD_DEVICE_CPU) == test->cases.device->kind;
+}
+
 /* Counts what is to be run, and refuses a plugin for an unknown op before its first kernel runs. */
 static bool count_rows(kernel_test *test, const ord_plugin *plugin, ord_error *err) {
+  uint32_t kernel_count = 0;
   for (uint32_t k = 0; k < plugin->kernel_count; k++) {
     const ord_kernel *kernel = plugin->kernel[k];
     const ord_op *op = ord_op_find(kernel->op);
+    if (!is_for_device(test, kernel)) continue;
+    kernel_count++;
     if (!op)
       return ord_fail(err, ORD_INVALID, "kernel '%s' claims op '%s', which this version does not know", kernel->name,
                       kernel->op);
     for (uint32_t i = 0; i < count_cases(op); i++) test->row.count += is_wanted(test, kernel, i);
   }
+  if (kernel_count == 0)
+    return ord_fail(err, ORD_UNSUPPORTED,
+                    "none of the plugin's kernels is for the device; found %s; wanted --device cuda or --simulated for "
+                    "those of CUDA, else neither",
+                    test->row.device);
   return test->row.count > 0 ||
          ord_fail(err, ORD_INVALID, "no row was run; found row '%s'; wanted KERNEL:NUMBER as the report prints it",
                   test->options.row ? test->options.row : "(all)");
@@ -77,6 +89,7 @@ static bool test_plugin(kernel_test *test, const ord_plugin *plugin, ord_error *
   if (!count_rows(test, plugin, err)) return false;
   for (uint32_t k = 0; k < plugin->kernel_count; k++) {
     const ord_kernel *kernel = plugin->kernel[k];
+    if (!is_for_device(test, kernel)) continue;
     const ord_op *op = ord_op_find(kernel->op);
     for (uint32_t i = 0; i < count_cases(op); i++) {
       if (!is_wanted(test, kernel, i)) continue;
@@ -87,18 +100,33 @@ static bool test_plugin(kernel_test *test, const ord_plugin *plugin, ord_error *
   return true;
 }
 
+/* The device, the plugin, and what its kernels get. */
+static bool open_plugin(kernel_test *test, const char *file, ord_registry *registry, ord_device *device,
+                        ord_error *err) {
+  if (!ord_registry_load(registry, file, err) || !device->table->queue_create(device, &test->cases.queue, err))
+    return false;
+  test->cases.host = device->table->host(device, registry, ord_registry_get(registry, 0), err);
+  test->cases.device = &device->info;
+  test->row.device = device->info.name;
+  return test->cases.host != NULL;
+}
+
 bool ord_kernel_test(const char *file, const ord_kernel_test_options *options, ord_row_fn row_fn, void *context,
                      ord_error *err) {
   kernel_test test = {.row_fn = row_fn, .row_context = context, .row = {.struct_size = sizeof test.row}};
   if (!ord_struct_take(options, "ord_kernel_test_options", &test.options, sizeof test.options, err)) return false;
+  const ord_context_options where = {.struct_size = sizeof where,
+                                     .threads = 1,
+                                     .cpu = test.options.cpu,
+                                     .device = test.options.device,
+                                     .simulated = test.options.simulated,
+                                     .checked = test.options.checked};
   ord_registry *registry = NULL;
   ord_device *device = NULL;
-  bool done = ord_device_cpu_create(1, test.options.cpu, &device, NULL, err) &&
-              ord_registry_create(NULL, NULL, &registry, err) && ord_registry_load(registry, file, err);
-  if (done) {
-    test.cases = (ord_case_options){.host = ord_registry_host(registry), .device = &device->info};
-    done = test_plugin(&test, ord_registry_get(registry, 0)->plugin, err);
-  }
+  const bool done = ord_device_open(&where, &device, NULL, err) && ord_registry_create(NULL, NULL, &registry, err) &&
+                    open_plugin(&test, file, registry, device, err) &&
+                    test_plugin(&test, ord_registry_get(registry, 0)->plugin, err);
+  if (device) device->table->queue_destroy(test.cases.queue);
   ord_registry_destroy(registry);
   if (device) device->table->destroy(device);
   return done;

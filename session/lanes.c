@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lanes: a plan with its memory and its capture. A session with caches has one lane for all lengths and one for a
- * single new token per row; both share weights, packs and caches. The lanes of one choice of kernels are made together.
+ * Lanes: a session with caches has one lane for all lengths and one for a single new token per row; a device with
+ * launches of a fixed size has some for lengths between. All share weights, packs and caches.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "session/parts.h"
 
-/* Bound so that the token axis is exactly 1 in the single-token lane and open everywhere else. */
-static void bind_run_dims(const ord_session *session, bool single_token, int64_t *exact, int64_t *maximum) {
+/* Bound to the lane on the token axis, open everywhere else. */
+static void bind_run_dims(const ord_session *session, const ord_lane *lane, int64_t *exact, int64_t *maximum) {
   const ord_graph *graph = session->graph;
   for (uint32_t i = 0; i < graph->run_dim_count; i++) {
     const ord_graph_run_dim *dim = &graph->run_dim[i];
-    exact[i] = single_token && i == session->token_dim ? 1 : dim->min == dim->max ? dim->max : -1;
-    maximum[i] = exact[i] >= 0 ? exact[i] : dim->max;
+    const bool is_token_dim = i == session->token_dim;
+    const int64_t most = is_token_dim ? lane->new_tokens : dim->max;
+    exact[i] = (is_token_dim && lane->is_exact) || dim->min == most ? most : -1;
+    maximum[i] = most;
   }
 }
 
@@ -35,11 +37,10 @@ static bool choose_outputs(const ord_session *session, ord_lanes *lanes, ord_bin
   return true;
 }
 
-static bool make_graph(const ord_session *session, ord_lanes *lanes, bool single_token, ord_lane *lane,
-                       ord_error *err) {
+static bool make_graph(const ord_session *session, ord_lanes *lanes, ord_lane *lane, ord_error *err) {
   const ord_session_options *options = &session->options;
   int64_t exact[ORD_RUN_DIM_MAX], maximum[ORD_RUN_DIM_MAX];
-  bind_run_dims(session, single_token, exact, maximum);
+  bind_run_dims(session, lane, exact, maximum);
   ord_bind_options bind = {.binding = {exact, maximum},
                            .store = session->model->store,
                            .keep = options->keep,
@@ -57,62 +58,61 @@ static bool make_graph(const ord_session *session, ord_lanes *lanes, bool single
   return done;
 }
 
-static uint64_t bytes_of_run(const ord_answer *answer) { return answer->scratch_bytes + answer->persistent_bytes; }
 static uint64_t bytes_of_thread(const ord_answer *answer) { return answer->worker_bytes; }
 
-/* The step that asks for the most; NULL: none asks for any. */
-static const ord_step *find_hungriest(const ord_plan *plan, uint64_t (*bytes_of)(const ord_answer *answer)) {
-  const ord_step *most = NULL;
-  for (uint32_t n = 0; n < plan->step_count; n++)
-    if (bytes_of(&plan->step[n].choice.answer) > (most ? bytes_of(&most->choice.answer) : 0)) most = &plan->step[n];
-  return most;
-}
-
-static bool fail_memory(const ord_plan *plan, ord_error *err) {
-  const ord_step *most = find_hungriest(plan, bytes_of_run);
-  if (!most) return ord_fail(err, ORD_NO_MEMORY, "out of memory: a run needs %zu bytes for values", plan->arena_bytes);
-  return ord_fail(err, ORD_NO_MEMORY,
-                  "out of memory: a run needs %zu bytes for values and scratch; %s: kernel %s wants the most, %llu",
-                  plan->arena_bytes, most->node.label, most->choice.kernel->name,
-                  (unsigned long long)bytes_of_run(&most->choice.answer));
-}
-
-static bool make_memory(ord_session *session, ord_lane *lane, ord_error *err) {
-  ord_device *device = session->model->context->device;
-  const ord_plan *plan = lane->plan;
-  /* The part behind persistent_begin must be zero; clearing all of it also keeps padding finite. */
-  lane->memory.arena = device->table->allocate(device, plan->arena_bytes ? plan->arena_bytes : 1, true);
-  lane->memory.extent = calloc(plan->extent_count + 1, sizeof(int64_t));
-  if (!lane->memory.arena || !lane->memory.extent) return fail_memory(plan, err);
-  lane->memory.cache = session->cache;
-  lane->memory.past = session->past;
-  return true;
-}
-
-static bool make_lane(ord_session *session, ord_lanes *lanes, bool single_token, bool dry, ord_error *err) {
+static bool plan_lane(ord_session *session, ord_lanes *lanes, ord_lane *lane, bool dry, ord_error *err) {
   const ord_context *context = session->model->context;
-  ord_lane *lane = &lanes->lane[lanes->count++];
-  lane->name = single_token ? "one new token" : "all lengths";
-  if (!make_graph(session, lanes, single_token, lane, err)) return false;
+  if (!make_graph(session, lanes, lane, err)) return false;
   const ord_lower_options lower = {.chooser = &lanes->chooser,
                                    .store = session->model->store,
-                                   .pool = context->device->pool,
+                                   .device = context->device,
                                    .dry = dry,
                                    .log = context->log,
                                    .log_context = context->log_context};
-  if (!ord_plan_create(lane->graph, &lower, &lane->plan, err)) return false;
-  return dry || make_memory(session, lane, err);
+  return ord_plan_create(lane->graph, &lower, &lane->plan, err) && (dry || ord_lane_memory_create(session, lane, err));
 }
 
 static void finish_lane(const ord_session *session, ord_lane *lane) {
-  ord_device *device = session->model->context->device;
-  device->table->capture_destroy(lane->capture);
+  ord_lane_loop_destroy(session, lane);
+  session->model->context->device->table->capture_destroy(lane->capture);
   ord_plan_destroy(lane->plan);
   ord_graph_destroy(lane->graph);
-  if (lane->memory.arena) device->table->release(device, lane->memory.arena);
-  free(lane->memory.extent);
+  ord_lane_memory_destroy(session, lane);
   ord_lane_times_destroy(lane->times);
   free(lane->record);
+}
+
+bool ord_lane_holds(const ord_lane *lane, int64_t new_tokens) {
+  return lane->is_exact ? new_tokens == lane->new_tokens : new_tokens <= lane->new_tokens;
+}
+
+/* ---- which lanes there are -------------------------------------------------------------------------------------- */
+
+/* A lane with this bound, where the model has runs on both sides of it. A single token alone is worth an exact lane in
+ * a model with caches only, which decodes. */
+static bool add_lane(const ord_session *session, ord_lanes *lanes, int64_t bound, ord_error *err) {
+  const ord_graph *graph = session->graph;
+  if (session->token_dim == ORD_NONE || bound < graph->run_dim[session->token_dim].min ||
+      bound >= graph->run_dim[session->token_dim].max || (bound == 1 && graph->cache_count == 0))
+    return true;
+  ord_lane *lane = &lanes->lane[lanes->count++];
+  *lane = (ord_lane){.name = "one new token", .new_tokens = bound, .is_exact = bound == 1};
+  if (bound > 1) lane->name = ord_arena_format(&lanes->arena, "up to %lld new tokens", (long long)bound);
+  return lane->name ? true : ord_fail_memory(err, "making plans");
+}
+
+static bool add_lanes(const ord_session *session, ord_lanes *lanes, ord_error *err) {
+  static const int64_t bound[] = {1, 16, 128, 1024};
+  enum { BOUND_COUNT = sizeof bound / sizeof *bound };
+  const bool has_all = session->token_dim == ORD_NONE;
+  lanes->lane[lanes->count++] = (ord_lane){
+      .name = "all lengths", .new_tokens = has_all ? INT64_MAX : session->graph->run_dim[session->token_dim].max};
+  /* What computes in the host's memory sees the length of a run before it cuts up the work; elsewhere that is captured
+   * for the longest. */
+  const uint32_t count = session->model->context->device->is_host_memory ? 1 : BOUND_COUNT;
+  for (uint32_t i = 0; i < count; i++)
+    if (!add_lane(session, lanes, bound[i], err)) return false;
+  return true;
 }
 
 /* ---- all lanes of one choice of kernels ------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static bool make_pins(const ord_session *session, const ord_lanes *before, const
 static bool fail_workers(const ord_lanes *lanes, uint32_t threads, ord_error *err) {
   const ord_step *most = NULL;
   for (uint32_t i = 0; i < lanes->count; i++) {
-    const ord_step *step = find_hungriest(lanes->lane[i].plan, bytes_of_thread);
+    const ord_step *step = ord_plan_hungriest(lanes->lane[i].plan, bytes_of_thread);
     if (step && (!most || bytes_of_thread(&step->choice.answer) > bytes_of_thread(&most->choice.answer))) most = step;
   }
   if (!most) return ord_fail_memory(err, "making memory for the threads");
@@ -175,32 +175,80 @@ static bool make_workers(const ord_session *session, ord_lanes *lanes, ord_error
     if (lanes->lane[i].plan->worker_bytes > most) most = lanes->lane[i].plan->worker_bytes;
   if (!ord_memory_round_up(most, &lanes->worker_stride) || !ord_size_multiply(lanes->worker_stride, threads, &bytes))
     return fail_workers(lanes, threads, err);
-  lanes->worker = device->table->allocate(device, bytes ? bytes : 1, false);
-  return lanes->worker ? true : fail_workers(lanes, threads, err);
+  return device->table->allocate(device, bytes ? bytes : 1, false, &lanes->worker, err) ||
+         fail_workers(lanes, threads, err);
 }
 
-static bool make_captures(const ord_session *session, ord_lanes *lanes, ord_error *err) {
-  ord_device *device = session->model->context->device;
-  const uint64_t begin = ord_clock_ns();
-  for (uint32_t i = 0; i < lanes->count; i++) {
-    ord_lane *lane = &lanes->lane[i];
-    lane->memory.worker = lanes->worker;
-    lane->memory.worker_stride = lanes->worker_stride;
-    if (!session->options.eager && !device->table->capture(device, lane->plan, &lane->memory, &lane->capture, err))
-      return false;
+/* ---- captures ---------------------------------------------------------------------------------------------------- */
+
+static void log_capture(const ord_context *context, const ord_lane *lane) {
+  ord_text text = {0};
+  if (!context->log) return;
+  if (lane->capture) {
+    const ord_capture_report *report = &lane->capture->report;
+    ord_text_add(&text, "%s: captured %u/%u steps", lane->name, report->step_count, lane->plan->step_count);
+    if (report->node_count)
+      ord_text_add(&text, ", %u graph node%s", report->node_count, ord_plural(report->node_count));
+    ord_text_add(&text, ", %.1f ms", (double)lane->capture_ns / 1e6);
+  } else {
+    ord_text_add(&text, "%s: runs eagerly, as it could not be captured: %s", lane->name, lane->why_eager);
   }
-  lanes->capture_ns = ord_clock_ns() - begin;
+  if (text.bytes && !text.failed)
+    context->log(context->log_context, lane->capture ? ORD_LOG_INFO : ORD_LOG_WARNING, text.bytes);
+  ord_text_finish(&text);
+}
+
+static bool make_capture(const ord_session *session, ord_lanes *lanes, ord_lane *lane, ord_error *err) {
+  const ord_device_table *table = session->queue->device->table;
+  const uint64_t begin = ord_clock_ns();
+  ord_error why = ORD_ERROR_INIT;
+  lane->memory.worker = lanes->worker;
+  lane->memory.worker_stride = lanes->worker_stride;
+  if (session->options.capture == ORD_CAPTURE_OFF) return true;
+  if (!table->capture(session->queue, lane->plan, &lane->memory, &lane->capture, &why)) {
+    lane->capture = NULL;
+    if (session->options.capture == ORD_CAPTURE_REQUIRE) {
+      if (err) *err = why;
+      return false;
+    }
+    lane->why_eager = ord_arena_text(&lanes->arena, why.text);
+    if (!lane->why_eager) return ord_fail_memory(err, "capturing a plan");
+  }
+  lane->capture_ns = ord_clock_ns() - begin;
+  lanes->capture_ns += lane->capture_ns;
+  log_capture(session->model->context, lane);
   return true;
 }
 
 static bool make_all(ord_session *session, const ord_lanes *before, const char *const *pin, uint32_t pin_count,
                      bool dry, ord_lanes *lanes, ord_error *err) {
-  const ord_graph *graph = session->graph;
-  const bool has_single = session->token_dim != ORD_NONE && graph->cache_count > 0 &&
-                          graph->run_dim[session->token_dim].min <= 1 && graph->run_dim[session->token_dim].max > 1;
-  return make_pins(session, before, pin, pin_count, lanes, err) && make_lane(session, lanes, false, dry, err) &&
-         (!has_single || make_lane(session, lanes, true, dry, err)) &&
-         (dry || (make_workers(session, lanes, err) && make_captures(session, lanes, err)));
+  if (!make_pins(session, before, pin, pin_count, lanes, err) || !add_lanes(session, lanes, err)) return false;
+  for (uint32_t i = 0; i < lanes->count; i++)
+    if (!plan_lane(session, lanes, &lanes->lane[i], dry, err)) return false;
+  if (dry) return true;
+  if (!make_workers(session, lanes, err)) return false;
+  for (uint32_t i = 0; i < lanes->count; i++)
+    if (!make_capture(session, lanes, &lanes->lane[i], err)) return false;
+  return true;
+}
+
+bool ord_session_capture_report(const ord_session *session, uint32_t index, ord_capture_state *out, ord_error *err) {
+  ord_capture_state made = {0};
+  if (index >= session->lanes->count)
+    return ord_fail(err, ORD_INVALID, "found plan number %u; wanted one below %u", index, session->lanes->count);
+  const ord_lane *asked = &session->lanes->lane[index];
+  made.plan = asked->name;
+  made.is_captured = asked->capture != NULL;
+  made.why_not = asked->capture ? NULL : asked->why_eager ? asked->why_eager : "it was not asked for";
+  made.steps = asked->plan->step_count;
+  made.capture_ns = asked->capture_ns;
+  if (asked->capture) {
+    made.launches = asked->capture->report.launch_count;
+    made.library_steps = asked->capture->report.library_count;
+    made.graph_nodes = asked->capture->report.node_count;
+    made.bytes = asked->capture->report.bytes;
+  }
+  return ord_struct_give(&made, "ord_capture_state", out, sizeof made, err);
 }
 
 bool ord_lanes_create(ord_session *session, const ord_lanes *before, const char *const *pin, uint32_t pin_count,
@@ -220,7 +268,7 @@ void ord_lanes_destroy(ord_session *session, ord_lanes *lanes) {
   if (!lanes) return;
   ord_device *device = session->model->context->device;
   for (uint32_t i = 0; i < lanes->count; i++) finish_lane(session, &lanes->lane[i]);
-  if (lanes->worker) device->table->release(device, lanes->worker);
+  device->table->release(device, lanes->worker);
   ord_arena_finish(&lanes->arena);
   free(lanes);
 }

@@ -180,7 +180,8 @@ bool ord_model_open_weights(ord_model *model, const ord_weight_options *options,
   ord_diagnostics_init(&list);
   ord_diagnostics_source(&list, model->file, model->text, strlen(model->text));
   ord_weight_source source = {0};
-  bool done = open_source(model, options, &list, &source, err) && ord_weight_store_create(source, &model->store, err);
+  bool done = open_source(model, options, &list, &source, err) &&
+              ord_weight_store_create(source, model->context->device, &model->store, err);
   if (done && options->progress)
     ord_weight_store_progress(model->store, options->progress, options->progress_context,
                               ord_model_weight_bytes(model));

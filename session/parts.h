@@ -9,11 +9,11 @@
 
 #include <pthread.h>
 
-#include "graphs/lower.h"
 #include "models/tokenizer.h"
 #include "models/weight_file.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
+#include "session/lanes.h"
 
 struct ord_context {
   ord_device *device;
@@ -33,31 +33,6 @@ struct ord_model {
   char *weight_path;        /* where they come from, for messages; NULL: random or not opened */
 };
 
-/* bench_times.c: what timed runs gathered for each step. */
-typedef struct ord_lane_times ord_lane_times;
-
-/* One plan with its memory and its capture. A session has one for all lengths, and one for a single new token. */
-typedef struct ord_lane {
-  const char *name;        /* for reports: "all lengths", "one new token" */
-  ord_graph *graph;        /* after the passes */
-  ord_pass_record *record; /* [ord_pass_count()] */
-  ord_plan *plan;
-  ord_capture *capture; /* NULL in an eager session */
-  ord_memory memory;
-  ord_lane_times *times; /* NULL until a run is timed by step or by thread */
-} ord_lane;
-
-/* The lanes of a session with all that belongs to one choice of kernels: swapping a kernel exchanges the whole. */
-typedef struct ord_lanes {
-  ord_arena arena; /* pins, names */
-  ord_chooser chooser;
-  ord_lane lane[2];
-  uint32_t count;
-  void *worker; /* memory for each thread, shared by the lanes since only one runs at a time */
-  size_t worker_stride;
-  uint64_t capture_ns; /* that capturing them took */
-} ord_lanes;
-
 /* What the caller has set for an input, dense. */
 typedef struct ord_input_state {
   void *data;
@@ -66,11 +41,18 @@ typedef struct ord_input_state {
   bool is_set;
 } ord_input_state;
 
+/* Memory of the host that an output was copied to. */
+typedef struct ord_output_copy {
+  void *data;
+  size_t capacity;
+} ord_output_copy;
+
 struct ord_session {
   ord_model *model;
   ord_graph *graph;            /* the model's, with `sample` if it generates */
   ord_session_options options; /* its lists lie in `arena`; the pins are those of the lanes */
   ord_arena arena;
+  ord_queue *queue;    /* of all that the session does on the device */
   ord_lanes *lanes;    /* those that run */
   ord_lanes *former;   /* those before the last swap, for a way back, or NULL */
   ord_lanes *kept;     /* lanes before those, for the outputs of the last run alone, or NULL */
@@ -79,6 +61,8 @@ struct ord_session {
   uint32_t token_dim;                 /* the run-time dim that new_tokens is, or ORD_NONE */
   uint32_t token_input, length_input; /* graph->input, or ORD_NONE */
   const ord_lane *last;               /* of the last run, for reading outputs */
+  bool has_run;                       /* one has ended since the last reset; the inputs are still its */
+  ord_lane *looping;                  /* whose loop runs on the device, or NULL */
 
   ord_input_state *input; /* [graph->input_count] */
   int64_t *run_dim;       /* [graph->run_dim_count], of the run being made; -1: not known yet */
@@ -90,18 +74,19 @@ struct ord_session {
   int64_t *cache_length; /* [cache_count] */
   uint64_t cache_bytes;
 
-  void **output_copy; /* [outputs of the lane]: dense copies of strided outputs, made on demand */
+  ord_output_copy *output_copy; /* [outputs of the lane]: of outputs that cannot be read in place, made on demand */
   uint32_t output_copy_count;
-  char **described; /* ord_session_input, ord_session_output */
+  ord_output_copy strided_copy; /* on the way to one of them */
+  char **described;             /* ord_session_input, ord_session_output */
   ord_startup_times startup;
   atomic_bool cancel;
 };
 
-/* lanes.c: plans, their memory and their captures. The pins of `before` (NULL: none) come first, without those that
- * `pin` replaces. `dry` plans choose and place but read no weight, make no memory. */
-ORD_MUST_CHECK bool ord_lanes_create(ord_session *session, const ord_lanes *before, const char *const *pin,
-                                     uint32_t pin_count, bool dry, ord_lanes **out, ord_error *err);
-void ord_lanes_destroy(ord_session *session, ord_lanes *lanes);
+/* context.c: where the library lies. */
+ORD_MUST_CHECK bool ord_library_folder(char *out, size_t bytes);
+/* device_open.c */
+ORD_MUST_CHECK bool ord_device_open(const ord_context_options *options, ord_device **out, bool *out_oversubscribed,
+                                    ord_error *err);
 
 /* swap_compare.c: by how much two lanes differ, and where that is. */
 typedef struct ord_difference {
@@ -131,6 +116,19 @@ ORD_MUST_CHECK bool ord_inputs_resolve(ord_session *session, ord_error *err);
 ORD_MUST_CHECK bool ord_inputs_write(ord_session *session, const ord_lane *lane, ord_error *err);
 /* The rows that the runtime counts: the largest batch of the caches and of the inputs that it fills. */
 ORD_MUST_CHECK bool ord_rows_count(const ord_graph *graph, const int64_t *run_dim, int64_t *out, ord_error *err);
+
+/* loop.c: generation on the device, of one row. prepare: makes the loop of the lane for one new token, as ORD_LOOP_*
+ * asks; *out_mode: what a generation will do, never ORD_LOOP_AUTO. */
+ORD_MUST_CHECK bool ord_loop_prepare(ord_session *session, ord_lanes *lanes, uint32_t asked, uint32_t *out_mode,
+                                     ord_error *err);
+/* Behind ord_loop_prepare of session->lanes: goes on from `token`, of which the caches know nothing yet. */
+ORD_MUST_CHECK bool ord_loop_begin(ord_session *session, int32_t token, uint32_t limit, const int32_t *stop,
+                                   uint32_t stop_count, ord_error *err);
+/* The token behind `token`, while session->looping. */
+ORD_MUST_CHECK bool ord_loop_take(ord_session *session, int32_t token, int32_t *out, ord_error *err);
+/* Stops the loop if one runs. The session is then as after the run that made the last token that was taken. A failure
+ * is that of the device, which tells it again at the next call. */
+bool ord_loop_end(ord_session *session, ord_error *err);
 
 /* generate.c: a session that generates samples greedily until a generation says otherwise. */
 ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err);

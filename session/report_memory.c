@@ -34,7 +34,7 @@ static void add_lanes(const ord_device *device, const ord_lanes *lanes, ord_memo
   report->worker += lanes->worker_stride * ord_pool_threads(device->pool);
   for (uint32_t i = 0; i < lanes->count; i++) {
     report->arena += lanes->lane[i].plan->arena_bytes;
-    if (lanes->lane[i].capture) report->captures += device->table->capture_bytes(lanes->lane[i].capture);
+    if (lanes->lane[i].capture) report->captures += lanes->lane[i].capture->report.bytes;
   }
 }
 

@@ -51,6 +51,7 @@ void ord_run_config_destroy(ord_run_config *config) {
 static void apply_to_context(const ord_run_rules *rules, ord_context_options *context) {
   if (rules->has_threads) context->threads = (int)rules->threads;
   if (rules->cpu) context->cpu = rules->cpu;
+  if (rules->device) context->device = rules->device;
   if (rules->plugin) {
     context->plugin = rules->plugin;
     context->plugin_count = rules->plugin_count;
@@ -64,7 +65,7 @@ static void apply_to_session(const ord_run_rules *rules, ord_session_options *se
   }
   if (rules->compute) session->compute = rules->compute;
   if (rules->kv_cache) session->kv_cache = rules->kv_cache;
-  if (rules->has_capture) session->eager = rules->is_eager;
+  if (rules->has_capture) session->capture = rules->capture;
   if (rules->has_fallback) session->deny_fallback = rules->denies_fallback;
 }
 

@@ -21,6 +21,8 @@ static bool copy_list(ord_arena *arena, const char *const **list, uint32_t count
 static bool keep_options(ord_session *session, const ord_session_options *options, ord_error *err) {
   ord_session_options *kept = &session->options;
   *kept = *options;
+  if (kept->eager) kept->capture = ORD_CAPTURE_OFF;
+  kept->eager = kept->capture == ORD_CAPTURE_OFF;
   kept->pin = NULL;
   kept->pin_count = 0;
   return (copy_list(&session->arena, &kept->disabled_pass, kept->disabled_pass_count) &&
@@ -68,12 +70,15 @@ static void find_axes(ord_session *session) {
   if (session->has_tokens && ord_size_is_run_dim(session->new_tokens, &token_dim)) session->token_dim = token_dim;
 }
 
-/* The types that the caller asks for, where he asks. */
-static bool check_types(const ord_session_options *options, ord_error *err) {
+/* What the caller asks for, where he asks. */
+static bool check_options(const ord_session_options *options, ord_error *err) {
   const uint32_t compute = options->compute, kv_cache = options->kv_cache;
   if (compute && compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
     return ord_fail(err, ORD_INVALID, "compute: found %s; wanted f32, bf16 or int8",
                     ord_dtype_name((ord_dtype)compute));
+  if (options->capture > ORD_CAPTURE_OFF)
+    return ord_fail(err, ORD_INVALID, "capture: found %u; wanted ORD_CAPTURE_REQUIRE, _PREFER or _OFF",
+                    options->capture);
   if (kv_cache && kv_cache != ORD_F32 && kv_cache != ORD_BF16)
     return ord_fail(err, ORD_INVALID, "kv_cache: found %s; wanted f32 or bf16", ord_dtype_name((ord_dtype)kv_cache));
   return true;
@@ -86,7 +91,7 @@ static bool begin(ord_model *model, const ord_session_options *options, ord_sess
   if (!session) return ord_fail_memory(err, "creating a session");
   session->model = model;
   atomic_init(&session->cancel, false);
-  if (!check_types(options, err) || !keep_options(session, options, err) || !make_graph(session, options, err)) {
+  if (!check_options(options, err) || !keep_options(session, options, err) || !make_graph(session, options, err)) {
     ord_session_destroy(session);
     return false;
   }
@@ -118,9 +123,8 @@ static bool make_one_cache(ord_session *session, uint32_t index, const int64_t *
   for (int part = 0; part < 2; part++) {
     size_t bytes = 0;
     if (!ord_cache_part_bytes(cache, maximum, part, &bytes, err)) return false;
-    session->cache[2 * index + part] = device->table->allocate(device, bytes ? bytes : 1, true);
-    if (!session->cache[2 * index + part])
-      return ord_fail(err, ORD_NO_MEMORY, "out of memory: cache '%s' needs %zu bytes", cache->name, bytes);
+    if (!device->table->allocate(device, bytes ? bytes : 1, true, &session->cache[2 * index + part], err))
+      return ord_fail_prefix(err, "cache '%s' needs %zu bytes", cache->name, bytes);
     session->cache_bytes += bytes;
   }
   return true;
@@ -209,9 +213,10 @@ bool ord_session_create(ord_model *model, const ord_session_options *options, or
   if (!ord_struct_take(options, "ord_session_options", &own, sizeof own, err) || !ord_model_need_weights(model, err))
     return false;
   const startup_clock clock = start_clock(model);
+  ord_device *device = model->context->device;
   ord_session *session = NULL;
   if (!begin(model, &own, &session, err)) return false;
-  if (!make_caches(session, err) ||
+  if (!device->table->queue_create(device, &session->queue, err) || !make_caches(session, err) ||
       !ord_lanes_create(session, NULL, own.pin, own.pin_count, false, &session->lanes, err) ||
       !describe_all(session, err) || (session->options.generates && !ord_generation_defaults(session, err))) {
     ord_session_destroy(session);
@@ -242,13 +247,15 @@ static void finish_names(ord_session *session) {
 void ord_session_destroy(ord_session *session) {
   if (!session) return;
   ord_device *device = session->model->context->device;
-  ord_lanes_destroy(session, session->lanes);
+  ord_lanes_destroy(session, session->lanes); /* stops a loop that runs */
   ord_lanes_destroy(session, session->former);
   ord_lanes_destroy(session, session->kept);
   for (uint32_t i = 0; session->cache && i < 2 * session->graph->cache_count; i++)
-    if (session->cache[i]) device->table->release(device, session->cache[i]);
+    device->table->release(device, session->cache[i]);
   for (uint32_t i = 0; session->input && i < session->graph->input_count; i++) free(session->input[i].data);
-  for (uint32_t i = 0; i < session->output_copy_count; i++) free(session->output_copy[i]);
+  for (uint32_t i = 0; i < session->output_copy_count; i++) free(session->output_copy[i].data);
+  free(session->strided_copy.data);
+  device->table->queue_destroy(session->queue);
   finish_names(session);
   free(session->output_copy);
   free(session->cache);
@@ -263,11 +270,13 @@ void ord_session_destroy(ord_session *session) {
 }
 
 void ord_session_reset(ord_session *session) {
+  ord_loop_end(session, NULL);
   memset(session->past, 0, (size_t)session->batch_max * sizeof *session->past);
   ord_session_forget_outputs(session);
 }
 
 void ord_session_rewind(ord_session *session, int64_t tokens) {
+  ord_loop_end(session, NULL);
   for (int64_t row = 0; row < session->batch_max; row++)
     if (session->past[row] > tokens) session->past[row] = tokens > 0 ? (int32_t)tokens : 0;
 }

@@ -108,19 +108,35 @@ static void take_over(ord_session *session, ord_lanes *lanes) {
   session->lanes = lanes;
 }
 
+static bool holds_outputs(const ord_session *session, const ord_lanes *lanes) {
+  for (uint32_t i = 0; lanes && i < lanes->count; i++)
+    if (session->last == &lanes->lane[i]) return true;
+  return false;
+}
+
 /* Lanes that are neither in use nor the way back. The outputs of the last run may lie in them: then they stay for one
  * more run. */
 static void retire(ord_session *session, ord_lanes *lanes) {
-  if (lanes && (session->last == &lanes->lane[0] || session->last == &lanes->lane[1]))
+  if (holds_outputs(session, lanes))
     session->kept = lanes;
   else
     ord_lanes_destroy(session, lanes);
 }
 
+/* A loop where the lanes in use have one, so that nothing is left to make when they are taken over. */
+static bool prepare_loop(ord_session *session, ord_lanes *lanes, ord_error *err) {
+  uint32_t mode = ORD_LOOP_OFF;
+  for (uint32_t i = 0; i < session->lanes->count; i++)
+    if (session->lanes->lane[i].loop) mode = session->lanes->lane[i].loop_mode;
+  return ord_loop_prepare(session, lanes, mode, &mode, err);
+}
+
 static bool prepare(ord_session *session, const ord_swap_options *options, ord_lanes **out, ord_swap_result *result,
                     ord_error *err) {
   const uint64_t begin = ord_clock_ns();
-  if (!ord_lanes_create(session, session->lanes, options->pin, options->pin_count, false, out, err)) return false;
+  if (!ord_lanes_create(session, session->lanes, options->pin, options->pin_count, false, out, err) ||
+      !prepare_loop(session, *out, err))
+    return false;
   const uint32_t first_pin = (*out)->chooser.pin_count - options->pin_count;
   result->tolerance = options->tolerance > 0 ? options->tolerance : default_tolerance(session, *out, first_pin);
   if (!count_all_changed(session, *out, first_pin, &result->node_count, err)) return false;
@@ -138,10 +154,11 @@ static bool swap(ord_session *session, const ord_swap_options *options, ord_swap
   if (!isfinite(options->tolerance) || options->tolerance < 0)
     return ord_fail(err, ORD_INVALID, "tolerance: found %g; wanted a finite number of at least 0 (0 is derived)",
                     options->tolerance);
-  if (!session->last)
+  if (!session->has_run)
     return ord_fail(err, ORD_INVALID,
                     "swapping kernels: found no finished run since the session was made or reset; "
                     "wanted one to compare with");
+  if (!ord_loop_end(session, err)) return false;
   if (!prepare(session, options, &lanes, result, err)) {
     ord_lanes_destroy(session, lanes);
     return false;
@@ -168,6 +185,7 @@ bool ord_session_swap_kernel(ord_session *session, const ord_swap_options *optio
 bool ord_session_rollback_kernel(ord_session *session, ord_error *err) {
   if (!session->former)
     return ord_fail(err, ORD_INVALID, "going back to former kernels: found none; wanted a swap before");
+  if (!ord_loop_end(session, err)) return false;
   take_over(session, session->former);
   return true;
 }

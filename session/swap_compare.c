@@ -15,11 +15,9 @@ typedef struct run_state {
   int32_t *past, *length;
 } run_state;
 
-/* A lane whose memory was replaced by copies. */
+/* A lane of the same plan with memory and caches of its own. */
 typedef struct trial {
   ord_lane lane;
-  void *arena;
-  int64_t *extent;
   void **cache; /* [2 * cache_count] */
 } trial;
 
@@ -33,71 +31,72 @@ static int64_t cache_rows(const ord_session *session, const ord_graph_cache *cac
   return ord_size_evaluate(cache->batch, session->run_dim, &rows) ? rows : 0;
 }
 
-/* The rows that a session's run at this place finds in a cache; behind them is zero. */
-static void copy_past(const ord_session *session, const ord_graph_cache *cache, int64_t length, size_t row_bytes,
-                      const char *from, char *into) {
-  for (int64_t row = 0; row < cache_rows(session, cache); row++)
-    for (int64_t head = 0; head < cache->kv_heads; head++) {
-      const size_t at = (size_t)((row * cache->kv_heads + head) * length) * row_bytes;
-      memcpy(into + at, from + at, (size_t)session->past[row] * row_bytes);
-    }
-}
-
 static size_t cache_row_bytes(const ord_graph_cache *cache, int part) {
   return (size_t)(part == 0 ? cache->k_dim : cache->v_dim) * ord_dtype_get(cache->dtype)->block_bytes;
 }
 
+/* The rows that a session's run at this place finds in cache part number `index`; behind them is zero. */
+static bool copy_past(const ord_session *session, uint32_t index, char *into, ord_error *err) {
+  const ord_graph_cache *cache = &session->graph->cache[index / 2];
+  const size_t row_bytes = cache_row_bytes(cache, (int)index % 2);
+  for (int64_t row = 0; row < cache_rows(session, cache); row++)
+    for (int64_t head = 0; head < cache->kv_heads; head++) {
+      const size_t at = (size_t)((row * cache->kv_heads + head) * session->cache_length[index / 2]) * row_bytes;
+      if (!session->queue->device->table->copy(session->queue, into + at, (const char *)session->cache[index] + at,
+                                               (size_t)session->past[row] * row_bytes, err))
+        return false;
+    }
+  return true;
+}
+
 static bool copy_caches(const ord_session *session, trial *made, ord_error *err) {
   const ord_graph *graph = session->graph;
-  ord_device *device = session->model->context->device;
+  ord_device *device = session->queue->device;
   int64_t maximum[ORD_RUN_DIM_MAX];
   ord_run_dim_maxima(graph, maximum);
   made->cache = calloc(2 * (size_t)graph->cache_count + 1, sizeof *made->cache);
   if (!made->cache) return ord_fail_memory(err, DOING);
   for (uint32_t i = 0; i < 2 * graph->cache_count; i++) {
-    const ord_graph_cache *cache = &graph->cache[i / 2];
     size_t bytes = 0;
-    if (!ord_cache_part_bytes(cache, maximum, (int)i % 2, &bytes, err)) return false;
-    made->cache[i] = device->table->allocate(device, bytes ? bytes : 1, true);
-    if (!made->cache[i]) return ord_fail_memory(err, DOING);
-    copy_past(session, cache, session->cache_length[i / 2], cache_row_bytes(cache, (int)i % 2), session->cache[i],
-              made->cache[i]);
+    if (!ord_cache_part_bytes(&graph->cache[i / 2], maximum, (int)i % 2, &bytes, err) ||
+        !device->table->allocate(device, bytes ? bytes : 1, true, &made->cache[i], err) ||
+        !copy_past(session, i, made->cache[i], err))
+      return false;
   }
   return true;
 }
 
 static bool make_trial(const ord_session *session, const ord_lane *lane, trial *made, ord_error *err) {
-  ord_device *device = session->model->context->device;
   const ord_plan *plan = lane->plan;
-  made->lane = *lane;
-  made->arena = device->table->allocate(device, plan->arena_bytes ? plan->arena_bytes : 1, true);
-  made->extent = calloc((size_t)plan->extent_count + 1, sizeof *made->extent);
-  if (!made->arena || !made->extent) return ord_fail_memory(err, DOING);
+  const size_t begin = plan->persistent_begin;
+  made->lane = (ord_lane){.name = lane->name, .plan = lane->plan};
   /* Kernels find there what earlier runs left. */
-  if (plan->arena_bytes > plan->persistent_begin)
-    memcpy((char *)made->arena + plan->persistent_begin, (const char *)lane->memory.arena + plan->persistent_begin,
-           plan->arena_bytes - plan->persistent_begin);
-  if (!copy_caches(session, made, err)) return false;
-  made->lane.memory.arena = made->arena;
-  made->lane.memory.extent = made->extent;
+  if (!ord_lane_memory_create(session, &made->lane, err) ||
+      !session->queue->device->table->copy(session->queue, (char *)made->lane.memory.arena + begin,
+                                           (const char *)lane->memory.arena + begin, plan->arena_bytes - begin, err) ||
+      !copy_caches(session, made, err))
+    return false;
   made->lane.memory.cache = made->cache;
-  made->lane.memory.past = session->past;
+  made->lane.memory.worker = lane->memory.worker;
+  made->lane.memory.worker_stride = lane->memory.worker_stride;
   return true;
 }
 
 static bool run_trial(ord_session *session, const ord_lane *lane, trial *made, ord_error *err) {
-  ord_device *device = session->model->context->device;
+  const ord_device_table *table = session->queue->device->table;
   return make_trial(session, lane, made, err) && ord_inputs_write(session, &made->lane, err) &&
-         device->table->run_eager(device, made->lane.plan, &made->lane.memory, NULL, err);
+         table->run_eager(session->queue, made->lane.plan, &made->lane.memory, NULL, err) &&
+         table->wait(session->queue, err);
 }
 
+/* What failed may have left work in the queue. */
 static void finish_trial(const ord_session *session, trial *made) {
-  ord_device *device = session->model->context->device;
-  if (made->arena) device->table->release(device, made->arena);
+  ord_device *device = session->queue->device;
+  (void)device->table->wait(session->queue, NULL);
+  ord_lane_memory_destroy(session, &made->lane);
   for (uint32_t i = 0; made->cache && i < 2 * session->graph->cache_count; i++)
-    if (made->cache[i]) device->table->release(device, made->cache[i]);
+    device->table->release(device, made->cache[i]);
   free(made->cache);
-  free(made->extent);
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
@@ -162,64 +161,73 @@ static bool is_specified(const ord_session *session, const extent *is, size_t el
   return length > 0 && (is->per_token == 0 || (int64_t)(element / is->per_token % (size_t)is->tokens) < length);
 }
 
-/* As f32 numbers, dense; malloc'ed, or NULL when out of memory. */
-static float *read_output(const trial *from, const ord_plan_tensor *output, const extent *is) {
-  const bool is_weight = output->place.space == ORD_SPACE_WEIGHT;
-  const char *base = is_weight ? from->lane.plan->weight[output->place.index] : from->arena;
+/* As f32 numbers, dense, into `number`. */
+static bool read_output(ord_session *session, const trial *from, uint32_t index, const extent *is, float *number,
+                        ord_error *err) {
+  const ord_plan_tensor *output = &from->lane.plan->output[index];
   void *dense = malloc(is->bytes + 1);
-  float *number = malloc(is->count * sizeof *number + 1);
-  if (dense && number) {
-    ord_tensor_pack(output->dtype, output->rank, is->dim, output->stride, base + output->place.offset, dense);
-    if (ord_convert(output->dtype, dense, ORD_F32, number, is->count)) {
-      free(dense);
-      return number;
-    }
-  }
+  if (!dense) return ord_fail_memory(err, DOING);
+  const bool done = ord_output_read(session, &from->lane, output, is->dim, dense, err) &&
+                    (ord_convert(output->dtype, dense, ORD_F32, number, is->count) ||
+                     ord_fail(err, ORD_INTERNAL, "output '%s' holds %s", output->name, ord_dtype_name(output->dtype)));
   free(dense);
-  free(number);
-  return NULL;
+  return done;
 }
 
-static bool compare_output(const ord_session *session, const trial *old, const trial *other, uint32_t index,
+static bool compare_output(ord_session *session, const trial *old, const trial *other, uint32_t index,
                            ord_difference *worst, ord_error *err) {
   const ord_plan_tensor *output = &old->lane.plan->output[index];
   extent is;
   tally sum = {0, 0};
   if (!is_float(output->dtype)) return true;
   if (!measure(session, output, &is, err)) return false;
-  float *wanted = read_output(old, output, &is), *got = read_output(other, &other->lane.plan->output[index], &is);
-  for (size_t i = 0; wanted && got && i < is.count; i++)
+  float *wanted = malloc(is.count * sizeof *wanted + 1), *got = malloc(is.count * sizeof *got + 1);
+  const bool done = wanted && got ? read_output(session, old, index, &is, wanted, err) &&
+                                        read_output(session, other, index, &is, got, err)
+                                  : ord_fail_memory(err, DOING);
+  for (size_t i = 0; done && i < is.count; i++)
     if (is_specified(session, &is, i)) add_numbers(&sum, &wanted[i], &got[i], 1);
-  const bool done = wanted && got;
   free(wanted);
   free(got);
   note(&sum, output->name, worst);
-  return done || ord_fail_memory(err, DOING);
+  return done;
 }
 
 /* ---- caches ----------------------------------------------------------------------------------------------------- */
 
+/* As f32 numbers: what the run appended to one head of one row. */
+static bool read_appended(ord_session *session, const void *from, ord_dtype dtype, size_t count, void *stored,
+                          float *number, ord_error *err) {
+  const size_t bytes = count * ord_dtype_get(dtype)->block_bytes;
+  return session->queue->device->table->read(session->queue, stored, from, bytes, err) &&
+         (ord_convert(dtype, stored, ORD_F32, number, count) ||
+          ord_fail(err, ORD_INTERNAL, "a cache holds %s", ord_dtype_name(dtype)));
+}
+
 /* What the run appended: the rows of `old` and `other` behind each row's past. */
-static bool compare_cache(const ord_session *session, const trial *old, const trial *other, uint32_t index,
+static bool compare_cache(ord_session *session, const trial *old, const trial *other, uint32_t index,
                           ord_difference *worst, ord_error *err) {
   const ord_graph_cache *cache = &session->graph->cache[index / 2];
   const size_t row_bytes = cache_row_bytes(cache, (int)index % 2);
   const size_t width = row_bytes / ord_dtype_get(cache->dtype)->block_bytes;
-  float *wanted = malloc(width * sizeof *wanted + 1), *got = malloc(width * sizeof *got + 1);
+  const size_t most = (size_t)session->cache_length[index / 2] * width;
+  float *wanted = malloc(most * sizeof *wanted + 1), *got = malloc(most * sizeof *got + 1);
+  void *stored = malloc(most * sizeof(float) + 1);
   tally sum = {0, 0};
-  bool done = wanted && got;
+  bool done = wanted && got && stored ? true : ord_fail_memory(err, DOING);
   for (int64_t row = 0; row < cache_rows(session, cache); row++)
-    for (int64_t i = 0; done && i < cache->kv_heads * session->length[row]; i++) {
-      const int64_t head = i / session->length[row], token = session->past[row] + i % session->length[row];
-      const size_t at = (size_t)((row * cache->kv_heads + head) * session->cache_length[index / 2] + token) * row_bytes;
-      done = ord_convert(cache->dtype, (const char *)old->cache[index] + at, ORD_F32, wanted, width) &&
-             ord_convert(cache->dtype, (const char *)other->cache[index] + at, ORD_F32, got, width);
-      if (done) add_numbers(&sum, wanted, got, width);
+    for (int64_t head = 0; done && head < cache->kv_heads; head++) {
+      const int64_t first = (row * cache->kv_heads + head) * session->cache_length[index / 2] + session->past[row];
+      const size_t at = (size_t)first * row_bytes, count = (size_t)session->length[row] * width;
+      done = read_appended(session, (const char *)old->cache[index] + at, cache->dtype, count, stored, wanted, err) &&
+             read_appended(session, (const char *)other->cache[index] + at, cache->dtype, count, stored, got, err);
+      if (done) add_numbers(&sum, wanted, got, count);
     }
   free(wanted);
   free(got);
+  free(stored);
   note(&sum, cache->name, worst);
-  return done || ord_fail_memory(err, DOING);
+  return done;
 }
 
 static bool compare_lane(ord_session *session, const ord_lane *old, const ord_lane *other, ord_difference *worst,
@@ -257,7 +265,7 @@ static bool place_run(ord_session *session, const int32_t *ended, ord_error *err
 /* Every lane that serves a run of this length. */
 static bool compare_lanes(ord_session *session, const ord_lanes *other, ord_difference *worst, ord_error *err) {
   for (uint32_t i = 0; i < other->count; i++)
-    if ((i == 0 || session->run_dim[session->token_dim] == 1) &&
+    if ((i == 0 || ord_lane_holds(&other->lane[i], session->run_dim[session->token_dim])) &&
         !compare_lane(session, &session->lanes->lane[i], &other->lane[i], worst, err))
       return false;
   return true;

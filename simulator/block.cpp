@@ -42,19 +42,31 @@ uint64_t block_runner::random() {
   return random_state >> 33;
 }
 
+static span static_shared_of(const CUlib_st &library) {
+  if (!library.shared_bytes) return {};
+  tls_index start = {library.module_id, 0};
+  return {reinterpret_cast<uintptr_t>(__tls_get_addr(&start)), library.shared_bytes};
+}
+
 // Shared memory holds nothing from the block before.
 void block_runner::fill_shared() {
   const kernel_launch &launch = job->launch;
   const size_t bytes = (launch.shared_bytes + shared_alignment - 1) / shared_alignment * shared_alignment;
   shared = shared_pages + shared_pages_bytes - bytes;
   memset(shared, fill, bytes);
-  const CUlib_st &library = *launch.library;
-  if (!library.shared_bytes) return;
-  tls_index start = {library.module_id, 0};
-  memset(__tls_get_addr(&start), fill, library.shared_bytes);
+  const span own = static_shared_of(*launch.library);
+  if (own.bytes) memset(reinterpret_cast<void *>(own.start), fill, own.bytes);
 }
 
-static uint3 place_in(uint64_t index, dim3 size) {
+block_memory block_runner::find_memory() const {
+  const auto address = [](const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+  return {{address(positions.data()), positions.size() * sizeof positions[0]},
+          {address(shared), job->launch.shared_bytes},
+          {address(shared_pages), shared_pages_bytes + page},
+          static_shared_of(*job->launch.library)};
+}
+
+uint3 place_in(uint64_t index, dim3 size) {
   return {static_cast<unsigned>(index % size.x), static_cast<unsigned>(index / size.x % size.y),
           static_cast<unsigned>(index / size.x / size.y)};
 }
@@ -83,10 +95,12 @@ void block_runner::begin(const launch_job &asked, uint64_t block) {
     for (auto &one : open) spare_meetings.push_back(std::move(one));
   meetings.clear();
   meetings.resize((count + warp_size - 1) / warp_size);
+  copies_of.clear();
   ready.clear();
   idle.clear();
   for (auto &one : fibers) idle.push_back(one.get());
   fill_shared();
+  if (job->checks) job->checks->begin_block(*this, block, find_memory());
 }
 
 static void run_fiber() {
@@ -144,7 +158,9 @@ bool block_runner::run(const launch_job &asked, uint64_t block, kernel_failure &
     for (auto &one : fibers) one->is_begun = false; // what they held is given up
     return false;
   }
-  return true;
+  if (!job->checks || job->checks->end_block(failed.text)) return true;
+  failed.code = CUDA_ERROR_LAUNCH_FAILED;
+  return false;
 }
 
 void block_runner::fail_at(uintptr_t address) {
@@ -173,7 +189,7 @@ void block_runner::release(std::vector<fiber *> &waiting) {
   waiting.clear();
 }
 
-static std::string describe(source_place place) {
+std::string describe(source_place place) {
   const char *name = strrchr(place.file, '/');
   return std::string(name ? name + 1 : place.file) + ":" + std::to_string(place.line);
 }
@@ -198,6 +214,7 @@ int block_runner::barrier(barrier_kind kind, int predicate, source_place place) 
   now.result = kind == barrier_kind::all   ? now.counted == total
                : kind == barrier_kind::any ? now.counted > 0
                                            : now.counted;
+  if (job->checks) job->checks->barrier();
   release(now.waiting);
   return now.result;
 }
@@ -237,6 +254,7 @@ void block_runner::meet(unsigned mask, int kind, const void *own, size_t bytes, 
     here.waiting.push_back(current);
     wait();
   } else {
+    if (job->checks && kind == meeting_sync) job->checks->sync_warp(warp, here.arrived);
     release(here.waiting);
   }
   memcpy(all, here.values, warp_size * bytes);
@@ -267,7 +285,7 @@ std::string block_runner::describe_wait() const {
   return text + " " + std::to_string(ended) + " of " + std::to_string(count) + " have ended";
 }
 
-static std::string describe(const char *what, uint3 at) {
+std::string describe(const char *what, uint3 at) {
   return std::string(what) + " (" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) +
          ")";
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Libraries and kernels. An image is a complete ELF shared object; its length is read from its own headers.
+// Libraries and kernels.
 #include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "checker.h"
 #include "execute.h"
+#include "image.h"
 #include "stream.h"
 
 CUlib_st::~CUlib_st() {
   if (handle) dlclose(handle);
+  if (file >= 0) close(file);
 }
 
 namespace simulated {
@@ -27,73 +27,41 @@ static std::vector<std::shared_ptr<CUlib_st>> &loaded() {
   return *made;
 }
 
-// Bytes up to the end of the last thing that the headers name; 0 where it is no shared object for this machine.
-static size_t image_bytes(const void *code) {
-  const auto *header = static_cast<const Elf64_Ehdr *>(code);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64) return 0;
-  if (header->e_type != ET_DYN || header->e_machine != EM_X86_64) return 0;
-  const auto *bytes = static_cast<const char *>(code);
-  size_t end = header->e_shoff + size_t{header->e_shnum} * header->e_shentsize;
-  for (unsigned i = 0; i < header->e_phnum; i++) {
-    const auto *segment = reinterpret_cast<const Elf64_Phdr *>(bytes + header->e_phoff + i * header->e_phentsize);
-    end = std::max<size_t>(end, segment->p_offset + segment->p_filesz);
-  }
-  return end;
+// Memory that is there already may have been written by anybody.
+static void begin_checking(driver &d) {
+  if (d.checks) return;
+  d.checks = new checker(d);
+  d.memory.each([&d](const allocation &held) { d.checks->add(held, true); });
 }
 
-static void *open_image(const void *code, size_t bytes) {
-  const int file = memfd_create("simulated image", MFD_CLOEXEC);
-  if (file < 0) return nullptr;
-  const auto *rest = static_cast<const char *>(code);
-  while (bytes) {
-    const ssize_t written = write(file, rest, bytes);
-    if (written <= 0) break;
-    rest += written;
-    bytes -= static_cast<size_t>(written);
-  }
-  void *handle = nullptr;
-  if (!bytes) handle = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  close(file);
-  return handle;
-}
-
-// Where the image's __shared__ variables lie: they are its thread-local storage.
-static void find_shared(CUlib_st &library) {
-  const link_map *map = nullptr;
-  if (dlinfo(library.handle, RTLD_DI_TLS_MODID, &library.module_id) != 0) library.module_id = 0;
-  if (!library.module_id || dlinfo(library.handle, RTLD_DI_LINKMAP, &map) != 0) return;
-  struct search {
-    uintptr_t base;
-    size_t bytes;
-  } wanted = {map->l_addr, 0};
-  dl_iterate_phdr(
-      [](dl_phdr_info *info, size_t, void *data) {
-        auto *found = static_cast<search *>(data);
-        if (info->dlpi_addr != found->base) return 0;
-        for (unsigned i = 0; i < info->dlpi_phnum; i++)
-          if (info->dlpi_phdr[i].p_type == PT_TLS) found->bytes = info->dlpi_phdr[i].p_memsz;
-        return 1;
-      },
-      &wanted);
-  library.shared_bytes = wanted.bytes;
+static void find_shared_bytes(CUkern_st &kernel, const image &of) {
+  kernel.variables = find_shared_variables(*kernel.library, of, kernel.entry->name);
+  for (const shared_variable &one : kernel.variables) kernel.static_shared_bytes += one.bytes;
+  if (kernel.library->variables.empty()) kernel.static_shared_bytes = kernel.library->shared_bytes;
 }
 
 static CUresult load(driver &d, const void *code, CUlibrary *made) {
   uint32_t magic = 0;
   memcpy(&magic, code, sizeof magic);
   if (magic == fatbin_magic) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  const size_t bytes = image_bytes(code);
+  const size_t bytes = find_image_bytes(code);
   if (!bytes) return CUDA_ERROR_INVALID_IMAGE;
   auto library = std::make_shared<CUlib_st>();
-  library->handle = open_image(code, bytes);
+  open_image(code, bytes, *library);
   if (!library->handle) return CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
   auto *found = static_cast<image *>(dlsym(library->handle, "simulated_image"));
   if (!found || found->magic != image_magic) return CUDA_ERROR_INVALID_IMAGE;
   if (found->version != image_version) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   found->host = &device_services();
-  find_shared(*library);
+  library->checks = static_cast<image_checks *>(dlsym(library->handle, "simulated_checks"));
+  if (library->checks) {
+    if (library->checks->version != checks_version) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    begin_checking(d);
+    library->checks->host = &checking_services();
+  }
   for (const auto *entry = found->first; entry != found->last; entry++) {
     library->kernels.emplace_back(new CUkern_st{library.get(), *entry, default_dynamic_shared});
+    find_shared_bytes(*library->kernels.back(), *found);
     d.kernels.insert(library->kernels.back().get());
   }
   *made = library.get();
@@ -190,7 +158,7 @@ static CUresult get_attribute(CUkernel kernel, CUfunction_attribute name, int *v
     *value = 1024;
     break;
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    *value = static_cast<int>(kernel->library->shared_bytes);
+    *value = static_cast<int>(kernel->static_shared_bytes);
     break;
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
     *value = kernel->dynamic_shared_limit;
@@ -313,7 +281,7 @@ CUresult cuKernelSetAttribute(CUfunction_attribute name, int value, CUkernel ker
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared) {
   return with_kernel(kernel_of(function), [&](driver &) {
     if (!blocks || threads < 1 || threads > 1024) return CUDA_ERROR_INVALID_VALUE;
-    const size_t each = shared + kernel_of(function)->library->shared_bytes + 1024; // 1 KiB is the system's
+    const size_t each = shared + kernel_of(function)->static_shared_bytes + 1024; // 1 KiB is the system's
     *blocks = static_cast<int>(std::min<size_t>({size_t{2048} / static_cast<size_t>(threads), 233472 / each, 32}));
     return CUDA_SUCCESS;
   });

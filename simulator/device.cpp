@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "checker.h"
 #include "stream.h"
 
 namespace simulated {
@@ -62,6 +63,7 @@ static void end_context(driver &d, lock &held) {
   d.events.clear();
   d.captures.clear();
   d.memory.release_all();
+  if (d.checks) d.checks->remove_all();
 }
 
 } // namespace simulated

@@ -29,6 +29,7 @@ namespace simulated {
 using lock = std::unique_lock<std::mutex>;
 
 struct capture;
+class checker;
 
 struct driver {
   std::mutex guard;
@@ -37,6 +38,7 @@ struct driver {
   settings set;
   CUctx_st context;
   simulated::memory memory;
+  checker *checks = nullptr; // from the time that a checked image was loaded; as the state, never deleted
   unsigned allocation_count = 0;
   // After a fault every call answers with its code, until the process ends.
   CUresult fault = CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "block.h"
+#include "checker.h"
 
 namespace simulated {
 
@@ -90,6 +91,10 @@ static uint64_t coprime_stride(uint64_t random, uint64_t count) {
   return stride;
 }
 
+static span span_of(const std::vector<void *> &arguments) {
+  return {reinterpret_cast<uintptr_t>(arguments.data()), arguments.size() * sizeof arguments[0]};
+}
+
 CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, std::string &text) {
   static crew *const all = new crew;
   if (!launch.library || launch.library->is_unloaded) {
@@ -97,10 +102,12 @@ CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, st
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   driver &d = state();
-  launch_job job = {launch, of_launch, 0, {}};
+  launch_job job = {launch, of_launch, 0, {}, nullptr};
   {
     const lock held(d.guard);
     job.seed = next_random(d);
+    if (launch.library->checks) job.checks = d.checks;
+    if (d.checks && !job.checks) d.checks->write_unseen(launch.parameters);
   }
   const kernel_entry &entry = *launch.kernel->entry;
   std::vector<unsigned char> copied(launch.parameters.size() + parameter_alignment);
@@ -116,7 +123,10 @@ CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, st
     shared.first = job.seed % blocks;
     shared.stride = coprime_stride(job.seed >> 20, blocks);
   }
-  all->run(shared, blocks < d.set.threads ? static_cast<unsigned>(blocks) : d.set.threads);
+  if (job.checks)
+    job.checks->begin_launch(launch, span_of(job.arguments), {reinterpret_cast<uintptr_t>(start), copied.size()});
+  all->run(shared, job.checks ? 1 : static_cast<unsigned>(std::min<uint64_t>(blocks, d.set.threads)));
+  if (job.checks) job.checks->end_launch();
   text = shared.failure.text;
   if (shared.failure.has_address) {
     const lock held(d.guard);

@@ -26,6 +26,7 @@ struct launch_job {
   const conditions *switches;
   uint64_t seed;
   std::vector<void *> arguments;
+  checker *checks; // of a checked image, else null
 };
 
 // While it lives, a fault of this thread in a kernel, or the end of the kernel's processor time, ends the block.

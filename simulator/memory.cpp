@@ -115,8 +115,10 @@ std::string memory::describe(uintptr_t address) const {
   if (found == allocations.begin()) return "device memory that was never allocated";
   const allocation &before = (--found)->second;
   const std::string bytes = std::to_string(before.bytes) + " bytes";
-  if (address >= before.pages + before.pages_bytes)
+  if (address >= before.start + before.bytes)
     return std::to_string(address - before.start - before.bytes) + " bytes beyond the end of an allocation of " + bytes;
+  if (address < before.start)
+    return std::to_string(before.start - address) + " bytes before the start of an allocation of " + bytes;
   return (before.is_freed ? "freed memory, once an allocation of " : "an allocation of ") + bytes;
 }
 

@@ -28,6 +28,10 @@ public:
   bool release(uintptr_t start, place where); // false where no such allocation lives
   void release_all();
   const allocation *find(uintptr_t start, size_t bytes) const; // the live one that holds them all, or null
+  template <typename Function> void each(Function see) const { // live one
+    for (const auto &entry : allocations)
+      if (!entry.second.is_freed) see(entry.second);
+  }
   bool covers(uintptr_t address) const { return address - base < size; }
   // Device memory is closed to everybody while it is hidden.
   void show();

@@ -2,6 +2,7 @@
 // Allocation, copies and memsets.
 #include <cstring>
 
+#include "checker.h"
 #include "stream.h"
 
 namespace simulated {
@@ -14,6 +15,7 @@ static CUresult allocate(driver &d, size_t bytes, place where, uintptr_t &start)
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   const bool is_full = where == place::device && bytes > d.set.memory_bytes - d.memory.device_bytes();
   if (is_injected(d) || is_full || !d.memory.allocate(bytes, where, start)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (d.checks) d.checks->add(*d.memory.find(start, bytes), false);
   return CUDA_SUCCESS;
 }
 
@@ -24,7 +26,9 @@ static CUresult release(uintptr_t start, place where) {
     if (code != CUDA_SUCCESS || (!start && where == place::device)) return code;
     code = finish_all(d, held);
     if (code != CUDA_SUCCESS) return code;
-    return d.memory.release(start, where) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!d.memory.release(start, where)) return CUDA_ERROR_INVALID_VALUE;
+    if (d.checks) d.checks->remove(start);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -88,6 +92,17 @@ static void run_fill(const CUDA_MEMSET_NODE_PARAMS &fill) {
   }
 }
 
+// The checker hears of it before it happens: nothing else runs meanwhile.
+static void tell_checker(driver &d, const work &job) {
+  const CUDA_MEMCPY3D &copied = job.copy;
+  if (job.type == CU_GRAPH_NODE_TYPE_MEMCPY)
+    for (size_t row = 0; row < copied.Height; row++)
+      d.checks->copy(result_row(copied, row), source_row(copied, row), copied.WidthInBytes);
+  else
+    for (size_t row = 0; row < job.fill.height; row++)
+      d.checks->write(job.fill.dst + row * job.fill.pitch, job.fill.width * job.fill.elementSize);
+}
+
 CUresult run_work(const work &job, const conditions *of_launch, std::string &text) {
   if (job.type == CU_GRAPH_NODE_TYPE_KERNEL) return run_kernel(job.kernel, of_launch, text);
   driver &d = state();
@@ -100,6 +115,7 @@ CUresult run_work(const work &job, const conditions *of_launch, std::string &tex
       text = std::string("a ") + (is_copy ? "copy" : "memset") + " of memory that was freed before it ran";
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
+    if (d.checks) tell_checker(d, job);
   }
   if (is_copy)
     run_copy(job.copy);

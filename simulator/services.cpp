@@ -4,18 +4,6 @@
 
 namespace simulated {
 
-// While it lives, the end of the kernel's time is not acted on.
-class in_service {
-public:
-  explicit in_service(block_runner &entered) : runner(entered) { runner.is_in_service = true; }
-  ~in_service() { runner.is_in_service = false; }
-  in_service(const in_service &) = delete;
-  in_service &operator=(const in_service &) = delete;
-
-private:
-  block_runner &runner;
-};
-
 static const thread_position *position() { return current_runner()->position(); }
 
 static void *dynamic_shared() { return current_runner()->dynamic_shared(); }
@@ -52,8 +40,36 @@ static void trap(const char *text, source_place place) {
   runner.fail(CUDA_ERROR_LAUNCH_FAILED, std::string(text) + " at " + place.file + ":" + std::to_string(place.line));
 }
 
+static void copy_begin(pending_copy copy, source_place) {
+  block_runner &runner = *current_runner();
+  if (runner.checks()) runner.checks()->begin_copy(copy, __builtin_return_address(0));
+  const in_service entered(runner);
+  try {
+    runner.copies().begin(copy);
+  } catch (...) {
+    runner.fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for an asynchronous copy");
+  }
+}
+
+static void copy_commit() {
+  block_runner &runner = *current_runner();
+  const in_service entered(runner);
+  try {
+    runner.copies().commit();
+  } catch (...) {
+    runner.fail(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "no memory for a group of copies");
+  }
+}
+
+static bool copy_take(unsigned groups_left, pending_copy *copy) {
+  block_runner &runner = *current_runner();
+  const in_service entered(runner);
+  return runner.copies().take(groups_left, copy);
+}
+
 const services &device_services() {
-  static const services made = {position, barrier, meet, dynamic_shared, set_condition, trap};
+  static const services made = {position, barrier,    meet,        dynamic_shared, set_condition,
+                                trap,     copy_begin, copy_commit, copy_take};
   return made;
 }
 

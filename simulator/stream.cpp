@@ -230,6 +230,14 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
 
 CUresult cuStreamSynchronize(CUstream handle) { return with_stream(handle, finish_stream); }
 
+// Of the whole context, so it ends every capture in it, of whatever mode.
+CUresult cuCtxSynchronize() {
+  return enter(needs::context, [](driver &d, lock &held) {
+    for (const auto &one : d.captures) invalidate(*one);
+    return d.captures.empty() ? finish_all(d, held) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  });
+}
+
 CUresult cuStreamQuery(CUstream handle) {
   return with_stream(handle, [](driver &d, lock &held, CUstream stream) { return query(d, held, stream->last); });
 }

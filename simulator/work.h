@@ -11,12 +11,27 @@
 #include "device/interface.h"
 #include "driver.h"
 
+namespace simulated {
+struct image_checks;
+
+// A static __shared__ variable: it lies in the image's thread-local storage.
+struct shared_variable {
+  size_t offset, bytes;
+  std::string symbol;
+};
+} // namespace simulated
+
 // Kernels live as long as their library, and a library as long as anything still names one of its kernels.
 struct CUlib_st {
   void *handle = nullptr;
+  int file = -1; // of the image, in memory
   bool is_unloaded = false;
+  uintptr_t start = 0;     // of the loaded image
+  size_t bytes = 0;
   size_t shared_bytes = 0; // of all static __shared__ variables of the image
   size_t module_id = 0;    // of its thread-local storage
+  std::vector<simulated::shared_variable> variables; // by offset; none where the image is stripped
+  simulated::image_checks *checks = nullptr;         // of a checked image
   std::vector<std::unique_ptr<CUkern_st>> kernels;
   ~CUlib_st();
 };
@@ -25,6 +40,8 @@ struct CUkern_st {
   CUlib_st *library;
   const simulated::kernel_entry *entry;
   int dynamic_shared_limit;
+  std::vector<simulated::shared_variable> variables = {}; // that it may use
+  size_t static_shared_bytes = 0;
 };
 
 namespace simulated {

@@ -71,6 +71,7 @@ enum {
 
 typedef struct {
   ord_device *device;
+  ord_queue *queue;
   ord_plan plan;
   ord_step step[STEPS];
   ord_location place[STEPS][OPERANDS];
@@ -97,17 +98,15 @@ static int set_up(void **state) {
   *state = f;
   f->err = (ord_error)ORD_ERROR_INIT;
   assert_true(ord_device_cpu_create(THREADS, NULL, &f->device, NULL, &f->err));
+  assert_true(f->device->table->queue_create(f->device, &f->queue, &f->err));
   f->weight = 3;
   f->weights[0] = &f->weight;
   f->past[0] = 5;
   f->extent[1] = 70;
   f->cache[0] = f->cache_row;
-  f->memory = (ord_memory){.arena = f->device->table->allocate(f->device, ARENA_BYTES, true),
-                           .cache = f->cache,
-                           .past = f->past,
-                           .extent = f->extent,
-                           .worker = f->device->table->allocate(f->device, THREADS * WORKER_STRIDE, true),
-                           .worker_stride = WORKER_STRIDE};
+  f->memory = (ord_memory){.cache = f->cache, .past = f->past, .extent = f->extent, .worker_stride = WORKER_STRIDE};
+  assert_true(f->device->table->allocate(f->device, ARENA_BYTES, true, &f->memory.arena, &f->err));
+  assert_true(f->device->table->allocate(f->device, THREADS * WORKER_STRIDE, true, &f->memory.worker, &f->err));
   static const char *const label[STEPS] = {"layer.0.a", "layer.0.b", "layer.1.a"};
   for (uint32_t i = 0; i < STEPS; i++) {
     f->mix[i].fails_in_phase = ORD_PHASE_MAX;
@@ -132,7 +131,7 @@ static int set_up(void **state) {
   }
   f->place[STEPS - 1][OUT] = (ord_location){ORD_SPACE_CACHE, 0, 0};
   f->plan = (ord_plan){.step = f->step, .step_count = STEPS, .weight = f->weights, .weight_count = 1};
-  assert_true(f->device->table->capture(f->device, &f->plan, &f->memory, &f->capture, &f->err));
+  assert_true(f->device->table->capture(f->queue, &f->plan, &f->memory, &f->capture, &f->err));
   reset_arena(f);
   return 0;
 }
@@ -142,17 +141,18 @@ static int tear_down(void **state) {
   f->device->table->capture_destroy(f->capture);
   f->device->table->release(f->device, f->memory.arena);
   f->device->table->release(f->device, f->memory.worker);
+  f->device->table->queue_destroy(f->queue);
   f->device->table->destroy(f->device);
   free(f);
   return 0;
 }
 
 static bool replay(fixture *f, const ord_run_options *options) {
-  return f->device->table->replay(f->device, f->capture, options, &f->err);
+  return f->device->table->replay(f->queue, f->capture, options, &f->err);
 }
 
 static bool run_eager(fixture *f, const ord_run_options *options) {
-  return f->device->table->run_eager(f->device, &f->plan, &f->memory, options, &f->err);
+  return f->device->table->run_eager(f->queue, &f->plan, &f->memory, options, &f->err);
 }
 
 /* The rows in a plain loop. */
@@ -289,8 +289,8 @@ static void test_memory_that_was_not_asked_for_is_null(void **state) {
   void *worker = f->memory.worker;
   f->memory.worker = NULL;
   ord_capture *capture;
-  assert_true(ord_capture_create(f->device, &f->plan, &f->memory, &capture, &f->err));
-  assert_true(ord_capture_replay(f->device, capture, NULL, &f->err));
+  assert_true(ord_capture_create(f->queue, &f->plan, &f->memory, &capture, &f->err));
+  assert_true(ord_capture_replay(f->queue, capture, NULL, &f->err));
   assert_true(run_eager(f, NULL));
   f->memory.worker = worker;
   ord_capture_destroy(capture);
@@ -300,10 +300,10 @@ static void test_a_plan_without_steps(void **state) {
   fixture *f = *state;
   ord_capture *capture;
   f->plan.step_count = 0;
-  assert_true(ord_capture_create(f->device, &f->plan, &f->memory, &capture, &f->err));
-  assert_true(ord_capture_replay(f->device, capture, NULL, &f->err));
+  assert_true(ord_capture_create(f->queue, &f->plan, &f->memory, &capture, &f->err));
+  assert_true(ord_capture_replay(f->queue, capture, NULL, &f->err));
   assert_true(run_eager(f, NULL));
-  assert_true(ord_capture_bytes(capture) < ord_capture_bytes(f->capture));
+  assert_true(capture->report.bytes < f->capture->report.bytes);
   ord_capture_destroy(capture);
   ord_capture_destroy(NULL);
 }
@@ -323,8 +323,8 @@ static void test_two_sessions_on_one_device(void **state) {
   void *other_state;
   set_up(&other_state);
   fixture *other = other_state;
-  ord_device *own = other->device;
-  other->device = f->device;
+  ord_queue *own = other->queue;
+  assert_true(f->device->table->queue_create(f->device, &other->queue, &f->err));
   pthread_t thread[2];
   assert_int_equal(pthread_create(&thread[0], NULL, replay_many_times, f), 0);
   assert_int_equal(pthread_create(&thread[1], NULL, replay_many_times, other), 0);
@@ -335,7 +335,8 @@ static void test_two_sessions_on_one_device(void **state) {
   }
   assert_right(f);
   assert_right(other);
-  other->device = own;
+  f->device->table->queue_destroy(other->queue);
+  other->queue = own;
   tear_down(&other_state);
 }
 

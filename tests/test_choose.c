@@ -65,6 +65,9 @@ static test_kernel make_kernel(const char *name, const char *op, int priority) {
                        .epilogue_served = UINT32_MAX};
 }
 
+static const ord_device_info cpu = {.struct_size = sizeof cpu, .kind = ORD_DEVICE_CPU};
+static const ord_device_info gpu = {.struct_size = sizeof gpu, .kind = ORD_DEVICE_CUDA};
+
 /* Two plugins and the reference. Their open functions hand out what the fixture holds. */
 static test_kernel plain, fast, other_fast, attention, reference;
 static const ord_kernel *first_kernels[] = {&plain.kernel, &attention.kernel, &fast.kernel};
@@ -133,6 +136,7 @@ static int set_up(void **state) {
   f->path[0] = "layer.3.self_attention.q";
   f->path[1] = "layer.3.self_attention.k";
   f->node = (ord_node){.struct_size = sizeof f->node,
+                       .device = &cpu,
                        .op = "matmul",
                        .label = f->path[0],
                        .operand_count = 3,
@@ -223,6 +227,25 @@ static void test_nobody_serves(void **state) {
   f->node.op = "convolution";
   assert_refused(f, ORD_UNSUPPORTED,
                  "layer.3.self_attention.q: no plugin has a kernel of op 'convolution'; plugins: reference, first, "
+                 "second");
+}
+
+static void test_kernels_for_other_devices(void **state) {
+  fixture *f = *state;
+  const ord_pin pins[] = {{"matmul", "plain", NULL}};
+  f->node.device = &gpu;
+  fast.kernel.device = ORD_DEVICE_CUDA;
+  assert_winner(f, &fast, "first");
+  assert_int_equal(f->choice.verdict_count, 1);
+  assert_int_equal(reference.asked + other_fast.asked, 0);
+  pin(f, pins, 1);
+  assert_refused(f, ORD_UNSUPPORTED,
+                 "layer.3.self_attention.q: the pinned kernel does not serve this op; plain@first: is for another "
+                 "device: found cpu; wanted cuda");
+  pin(f, NULL, 0);
+  fast.kernel.device = ORD_DEVICE_CPU;
+  assert_refused(f, ORD_UNSUPPORTED,
+                 "layer.3.self_attention.q: no plugin has a kernel of op 'matmul' for cuda; plugins: reference, first, "
                  "second");
 }
 
@@ -380,6 +403,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_priority_then_name_then_order_of_loading, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_refusals_fall_through, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_nobody_serves, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_kernels_for_other_devices, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_a_pin_wins_or_fails, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_pins_of_unknown_kernels, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_the_reference_can_be_pinned, set_up, tear_down),

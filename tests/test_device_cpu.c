@@ -55,13 +55,12 @@ static void test_memory(void **state) {
   assert_true(ord_device_cpu_create(1, NULL, &device, NULL, &err));
   static const size_t bytes[] = {0, 1, 100, 1 << 20};
   for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-    unsigned char *memory = device->table->allocate(device, bytes[i], true);
-    assert_non_null(memory);
+    void *memory;
+    assert_true(device->table->allocate(device, bytes[i], true, &memory, &err));
     assert_int_equal((uintptr_t)memory % 64, 0);
-    for (size_t at = 0; at < bytes[i]; at++) assert_int_equal(memory[at], 0);
+    for (size_t at = 0; at < bytes[i]; at++) assert_int_equal(((unsigned char *)memory)[at], 0);
     device->table->release(device, memory);
-    memory = device->table->allocate(device, bytes[i], false);
-    assert_non_null(memory);
+    assert_true(device->table->allocate(device, bytes[i], false, &memory, &err));
     device->table->release(device, memory);
   }
   device->table->release(device, NULL);

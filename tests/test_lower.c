@@ -35,7 +35,7 @@ static void forget(void *context) { (void)context; }
 typedef struct lower_stage {
   kernel_stage kernels;
   ord_weight_store *store;
-  ord_pool *pool;
+  ord_device *device;
   ord_lower_options options;
 } lower_stage;
 
@@ -47,14 +47,15 @@ static void open_stage(lower_stage *stage, const ord_graph *graph, test_kernel *
                                     .read = read_weight,
                                     .read_scale = read_scale,
                                     .destroy = forget};
-  MUST(ord_weight_store_create(source, &stage->store, &err));
-  MUST(ord_pool_create(1, &stage->pool, NULL, &err));
-  stage->options = (ord_lower_options){.chooser = &stage->kernels.chooser, .store = stage->store, .pool = stage->pool};
+  MUST(ord_weight_store_create(source, NULL, &stage->store, &err));
+  MUST(ord_device_cpu_create(1, NULL, &stage->device, NULL, &err));
+  stage->options =
+      (ord_lower_options){.chooser = &stage->kernels.chooser, .store = stage->store, .device = stage->device};
 }
 
 static void close_stage(lower_stage *stage) {
   ord_weight_store_destroy(stage->store);
-  ord_pool_destroy(stage->pool);
+  stage->device->table->destroy(stage->device);
   close_kernels(&stage->kernels);
 }
 

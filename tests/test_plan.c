@@ -35,7 +35,7 @@ static void test_what_was_made_is_given_back(void **state) {
   const ord_weight_source source = {.weight_count = 1, .stored = stored, .read = read_weight, .destroy = destroy};
   ord_weight_store *store;
   ord_error err = ORD_ERROR_INIT;
-  assert_true(ord_weight_store_create(source, &store, &err));
+  assert_true(ord_weight_store_create(source, NULL, &store, &err));
   ord_plan *plan = calloc(1, sizeof *plan);
   assert_non_null(plan);
   plan->store = store;

@@ -119,7 +119,7 @@ static void test_kernels_that_are_refused(void **state) {
   other.name = "other";
   ord_kernel no_op = whole, empty_op = whole, no_query = whole, no_prepare = whole, no_launch = whole,
              no_retire = whole, no_name = whole, odd_name = whole, odd_op = whole, small = whole, flagged = whole,
-             reserved = whole;
+             foreign = whole;
   no_op.op = NULL;
   empty_op.op = "";
   no_query.query = NULL;
@@ -131,7 +131,7 @@ static void test_kernels_that_are_refused(void **state) {
   odd_op.op = "re\nlu";
   small.struct_size = 16;
   flagged.flags = 2;
-  reserved.reserved = 7;
+  foreign.device = 7;
   const struct {
     const ord_kernel *second;
     const char *found;
@@ -147,8 +147,8 @@ static void test_kernels_that_are_refused(void **state) {
       {&odd_name, "p.so: kernel name has character 61 at 1; wanted letters"},
       {&odd_op, "p.so: kernel op has character 10 at 2; wanted letters"},
       {&small, "p.so: kernel 1 has an unknown struct_size; found 16; wanted at least"},
-      {&flagged, "p.so: kernel 'k' has something in `flags` or `reserved`; found 2 and 0; wanted 0"},
-      {&reserved, "p.so: kernel 'k' has something in `flags` or `reserved`; found 0 and 7; wanted 0"},
+      {&flagged, "p.so: kernel 'k' has something in `flags`; found 2; wanted 0"},
+      {&foreign, "p.so: kernel 'k' is for an unknown device; found kind 7; wanted 0 to 2"},
       {&other, "p.so: two kernels have the name 'other' (entries 0 and 1)"},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {

@@ -193,6 +193,7 @@ static void test_library_call(void **unused) {
   static uint64_t persistent[256 / sizeof(uint64_t)];
   const ord_epilogue gelu = {.op = "gelu_erf", .operand = {ORD_NONE, ORD_NONE}, .output = ORD_NONE};
   gemm_stream stream = {0};
+  ord_gpu_stream on_gpu = {&stream};
   hand made;
   ord_plugin_error err;
   hand_fill(in, GEMM_M * GEMM_K);
@@ -201,7 +202,7 @@ static void test_library_call(void **unused) {
     for (int k = 0; k < GEMM_K; k++) wanted[i] += in[i / GEMM_N * GEMM_K + k] * weight[i % GEMM_N * GEMM_K + k];
   make_gemm(&made, in, weight, out);
   made.persistent = persistent;
-  made.stream = &stream;
+  made.stream = &on_gpu;
   made.node.epilogue = &gelu;
   made.node.epilogue_count = 1;
   assert_int_equal(hand_run(&made, &err), ORD_OK);
@@ -220,13 +221,14 @@ static void test_library_faults(void **unused) {
   static float in[GEMM_M * GEMM_K], weight[GEMM_N * GEMM_K], out[GEMM_M * GEMM_N];
   uint64_t persistent[256 / sizeof(uint64_t)] = {0};
   gemm_stream stream = {0};
+  ord_gpu_stream on_gpu = {&stream};
   hand made;
   ord_plugin_error err;
   make_gemm(&made, in, weight, out);
   made.persistent = persistent;
   assert_int_equal(hand_run(&made, &err), ORD_DEVICE_FAILED); /* there is no stream */
   assert_int_equal(err.native, 7);
-  made.stream = &stream;
+  made.stream = &on_gpu;
   made.is_out_of_memory = true;
   assert_int_equal(hand_run(&made, &err), ORD_NO_MEMORY);
   made.host.find = NULL;

@@ -61,7 +61,7 @@ static void every_key_says_something(void **state) {
   assert_int_equal(rules.context, 128);
   assert_int_equal(rules.compute, ORD_I8);
   assert_int_equal(rules.kv_cache, ORD_BF16);
-  assert_true(rules.is_eager && rules.denies_fallback);
+  assert_true(rules.capture == ORD_CAPTURE_OFF && rules.denies_fallback);
   ord_run_rules_finish(&rules);
 }
 
@@ -77,8 +77,8 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
       {"ordito_run: 1\nthreads: 257\n", "2:10 threads: found 257; wanted at most 256\n"},
       {"ordito_run: 1\nthreads: heads\n", "2:10 'heads' is no number; a run configuration has no dims\n"},
       {"ordito_run: 1\ncontext: 0\n", "2:10 context: found 0; wanted at least 1\n"},
-      {"ordito_run: 1\ndevice: metal\n", "2:9 device: found 'metal'; wanted cpu\n"},
-      {"ordito_run: 1\ncapture: no\n", "2:10 capture: found 'no'; wanted require or off\n"},
+      {"ordito_run: 1\ndevice: metal\n", "2:9 device: found 'metal'; wanted cpu or cuda\n"},
+      {"ordito_run: 1\ncapture: no\n", "2:10 capture: found 'no'; wanted require, prefer or off\n"},
       {"ordito_run: 1\nkv_cache: int8\n", "2:11 kv_cache: found 'int8'; wanted f32 or bf16\n"},
       {"ordito_run: 1\nplugins: a.so\n", "2:10 plugins: found 'a.so'; wanted a list of files\n"},
       {"ordito_run: 1\nplugins: [a.so, \"\"]\n", "2:17 plugins: found ''; wanted the path of a file\n"},

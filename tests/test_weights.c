@@ -88,7 +88,7 @@ static int set_up(void **state) {
   pack_fails_in_slice = NEVER;
   atomic_store(&pack_calls, 0);
   const ord_weight_source source = {&f->file, WEIGHT_COUNT, stored, read_bytes, read_scale, destroy};
-  assert_true(ord_weight_store_create(source, &f->store, &f->err));
+  assert_true(ord_weight_store_create(source, NULL, &f->store, &f->err));
   assert_true(ord_pool_create(2, &f->pool, NULL, &f->err));
   f->kernel = (ord_kernel){.struct_size = sizeof f->kernel, .name = "packer", .op = "matmul", .pack = pack};
   f->operand = (ord_operand){.name = "weight", .role = ORD_WEIGHT, .segment = f->segment, .segment_count = 1};

@@ -17,6 +17,7 @@
 
 // One block at a time runs on a thread of the operating system, so its shared memory is that thread's own.
 #define __shared__ thread_local
+#define __launch_bounds__(...)
 
 #include <math.h>
 #include <stdint.h>
@@ -32,7 +33,7 @@
 extern "C" {
 extern const simulated::kernel_entry *const __start_simulated_kernels[] __attribute__((weak, visibility("hidden")));
 extern const simulated::kernel_entry *const __stop_simulated_kernels[] __attribute__((weak, visibility("hidden")));
-__attribute__((used, visibility("default"))) inline simulated::image simulated_image = {
+__attribute__((used, visibility("default"))) simulated::image simulated_image = {
     simulated::image_magic, simulated::image_version, __start_simulated_kernels, __stop_simulated_kernels, nullptr};
 }
 

@@ -8,7 +8,7 @@
 
 namespace simulated {
 
-enum meeting_kind { meeting_sync = 1, meeting_shuffle, meeting_vote };
+enum meeting_kind { meeting_shuffle = meeting_sync + 1, meeting_vote };
 
 template <typename Value> struct seen_by_warp {
   Value of_lane[warp_size];

@@ -65,12 +65,13 @@ inline unsigned atomicDec(unsigned *at, unsigned limit) {
 }
 
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); } // a checked build knows it by its order
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __nanosleep(unsigned) {}
 #define __trap() KERNEL_TRAP("trap")
 
 template <typename Value> Value __ldg(const Value *at) { return *at; }
+template <typename Value> Value __ldcg(const Value *at) { return *at; }
 
 inline int __popc(unsigned value) { return __builtin_popcount(value); }
 inline int __popcll(unsigned long long value) { return __builtin_popcountll(value); }

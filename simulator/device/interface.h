@@ -12,7 +12,7 @@
 namespace simulated {
 
 constexpr unsigned image_magic = 0x4f53494d;
-constexpr unsigned image_version = 1; // grows with every change of this file
+constexpr unsigned image_version = 2; // grows with every change of this file
 constexpr unsigned warp_size = 32;
 
 // What one CUDA thread knows about itself; constant while its kernel runs.
@@ -32,6 +32,12 @@ struct source_place {
 
 typedef const thread_position *(*find_position)() __attribute__((const)); // constant, as seen by one CUDA thread
 
+// A copy of 16 bytes into shared memory that a thread has begun and that is made when it waits for it.
+struct pending_copy {
+  void *into;
+  const void *from; // null: zeros
+};
+
 struct services {
   find_position position;
   // Waits until every thread of the block is here; the result is what `kind` makes of all predicates.
@@ -42,6 +48,11 @@ struct services {
   void *(*dynamic_shared)(); // its end lies against memory that faults
   void (*set_condition)(unsigned long long handle, unsigned value);
   void (*trap)(const char *text, source_place place); // ends the kernel with an error
+  // Of the calling thread: notes a copy, closes the group of those noted since the last group, and hands out, one by
+  // one, the copies of all but the last `groups_left` groups; false when there is none left.
+  void (*copy_begin)(pending_copy copy, source_place place);
+  void (*copy_commit)();
+  bool (*copy_take)(unsigned groups_left, pending_copy *copy);
 };
 
 struct kernel_entry {
@@ -58,6 +69,7 @@ struct image {
 };
 
 constexpr size_t meet_bytes_limit = 64; // of one lane
+constexpr int meeting_sync = 1;         // the kind of meeting that orders what its lanes do to memory; no other does
 
 } // namespace simulated
 

@@ -93,7 +93,8 @@ static ord_status library_launch(void *state, const ord_exec *exec, ord_plugin_e
       .b_stride = row_floats(node, weight),
       .c_stride = row_floats(node, out),
   };
-  err->native = made->library->multiply(made->handle, exec->stream, exec->persistent, &problem);
+  err->native =
+      made->library->multiply(made->handle, exec->stream ? exec->stream->handle : NULL, exec->persistent, &problem);
   if (err->native == 0) return ORD_OK;
   snprintf(err->text, sizeof err->text, "the library refused the product");
   return ORD_DEVICE_FAILED;
@@ -103,6 +104,7 @@ static const ord_kernel cublas_shape = {
     .struct_size = sizeof cublas_shape,
     .name = "cublas_shape",
     .op = "matmul",
+    .device = ORD_DEVICE_CUDA,
     .query = library_query,
     .prepare = library_prepare,
     .launch = library_launch,

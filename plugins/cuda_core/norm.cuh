@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+//
+// layernorm and rmsnorm of some rows by one block. The mean is taken before the deviations from it are squared.
+#ifndef CORE_NORM_CUH
+#define CORE_NORM_CUH
+
+#include "epilogue.cuh"
+#include "sums.cuh"
+
+INLINE float read_column(const core_place &place, int64_t column, float otherwise) {
+  return place.data ? read_number(place.data + column * place.column_stride, place.type) : otherwise;
+}
+
+// read(row, column) and write(row, column, number) reach rows 0 .. ROWS - 1. The first KEPT numbers of a thread stay in
+// registers; those of longer rows are read again. `partial`: shared, ROWS numbers for each warp.
+template <int ROWS, int KEPT, typename Read, typename Write>
+INLINE void normalize_rows(const norm_arguments &norm, int64_t columns, float *partial, Read read, Write write) {
+  float number[ROWS][KEPT] = {}, weight[KEPT] = {}, bias[KEPT] = {}, mean[ROWS] = {}, factor[ROWS] = {};
+  const int64_t step = blockDim.x, rest = threadIdx.x + KEPT * step;
+  UNROLL
+  for (int i = 0; i < KEPT; i++) {
+    const int64_t column = threadIdx.x + i * step;
+    if (column >= columns) continue;
+    UNROLL
+    for (int row = 0; row < ROWS; row++) number[row][i] = read(row, column);
+    weight[i] = read_column(norm.weight, column, 1.0f);
+    bias[i] = read_column(norm.bias, column, 0.0f);
+  }
+  // use(row, column, number) for all numbers of this thread
+  const auto for_each = [&](auto use) {
+    UNROLL
+    for (int row = 0; row < ROWS; row++) {
+      UNROLL
+      for (int i = 0; i < KEPT; i++)
+        if (threadIdx.x + i * step < columns) use(row, number[row][i]);
+      for (int64_t column = rest; column < columns; column += step) use(row, read(row, column));
+    }
+  };
+  if (norm.is_centred) {
+    for_each([&](int row, float x) { mean[row] += x; });
+    sum_over_block(mean, partial);
+    UNROLL
+    for (int row = 0; row < ROWS; row++) mean[row] /= (float)columns;
+  }
+  for_each([&](int row, float x) { factor[row] = fmaf(x - mean[row], x - mean[row], factor[row]); });
+  sum_over_block(factor, partial);
+  UNROLL
+  for (int row = 0; row < ROWS; row++) {
+    factor[row] = 1.0f / sqrtf(factor[row] / (float)columns + norm.eps);
+    UNROLL
+    for (int i = 0; i < KEPT; i++) {
+      const int64_t column = threadIdx.x + i * step;
+      if (column < columns) write(row, column, fmaf((number[row][i] - mean[row]) * factor[row], weight[i], bias[i]));
+    }
+    for (int64_t column = rest; column < columns; column += step) {
+      const float x = (read(row, column) - mean[row]) * factor[row];
+      write(row, column, fmaf(x, read_column(norm.weight, column, 1.0f), read_column(norm.bias, column, 0.0f)));
+    }
+  }
+}
+
+// Rows that all blocks of a group have stored, read past the first cache, in place.
+template <int ROWS, int KEPT>
+INLINE void normalize_result(const norm_arguments &norm, char *const (&data)[ROWS], int row_count,
+                             int64_t column_stride, int64_t columns, float *partial) {
+  const auto read = [&](int row, int64_t column) {
+    return row < row_count ? __ldcg((const float *)(data[row] + column * column_stride)) : 0.0f;
+  };
+  const auto write = [&](int row, int64_t column, float number) {
+    if (row < row_count) *(float *)(data[row] + column * column_stride) = number;
+  };
+  normalize_rows<ROWS, KEPT>(norm, columns, partial, read, write);
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the driver's codes mean to the caller, and the end of a device: after a fault in a kernel the context answers
+ * every call with the same code until the process ends. It is never reset, since other libraries may share it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cuda.h"
+
+static bool is_fatal(CUresult code) {
+  switch (code) {
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_LAUNCH_FAILED:
+  case CUDA_ERROR_ASSERT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_INVALID_PC:
+  case CUDA_ERROR_ECC_UNCORRECTABLE:
+  case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+  case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+  case CUDA_ERROR_EXTERNAL_DEVICE:
+  case CUDA_ERROR_CONTAINED:
+    return true;
+  default:
+    return false;
+  }
+}
+
+void ord_cuda_describe(const ord_cuda_device *device, CUresult code, char *out, size_t bytes) {
+  const char *name = NULL, *text = NULL;
+  if (device->call.GetErrorName(code, &name) != CUDA_SUCCESS || !name) name = "an unknown code";
+  if (device->call.GetErrorString(code, &text) != CUDA_SUCCESS || !text) text = "no description";
+  snprintf(out, bytes, "%s (%d): %s", name, (int)code, text);
+}
+
+/* The first cause is the one that counts. */
+static void lose(ord_cuda_device *device, const char *text) {
+  pthread_mutex_lock(&device->lock);
+  if (!device->is_lost) snprintf(device->lost_text, sizeof device->lost_text, "%s", text);
+  device->is_lost = true;
+  pthread_mutex_unlock(&device->lock);
+}
+
+bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {
+  char described[400], text[512];
+  if (code == CUDA_SUCCESS) return true;
+  ord_cuda_describe(device, code, described, sizeof described);
+  snprintf(text, sizeof text, "%s: %s failed: %s", what, call, described);
+  if (code == CUDA_ERROR_OUT_OF_MEMORY) return ord_fail(err, ORD_NO_MEMORY, "%s", text);
+  if (is_fatal(code)) {
+    lose(device, text);
+    return ord_cuda_enter(device, err);
+  }
+  return ord_fail(err, ORD_DEVICE_FAILED, "%s", text);
+}
+
+bool ord_cuda_enter(ord_cuda_device *device, ord_error *err) {
+  char text[sizeof device->lost_text];
+  pthread_mutex_lock(&device->lock);
+  const bool is_lost = device->is_lost;
+  if (is_lost) memcpy(text, device->lost_text, sizeof text);
+  pthread_mutex_unlock(&device->lock);
+  if (is_lost)
+    return ord_fail(err, ORD_DEVICE_FAILED, "the CUDA device is lost until the process ends, the CPU device is not; %s",
+                    text);
+  return ord_cuda_check(device, device->call.CtxSetCurrent(device->context), "cuCtxSetCurrent", "using the CUDA device",
+                        err);
+}
