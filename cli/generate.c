@@ -144,14 +144,19 @@ static bool print_token(void *context, int32_t id, const char *text, size_t byte
   return out->count != out->request->swap_at || swap_kernels(out);
 }
 
-/* On a GPU its name comes first; that of the simulated one says that the times mean nothing. */
+/* On a GPU its name comes first. The simulated one has no times that mean anything. */
 static void print_speed(const output *out, const ord_generate_result *result) {
   const double prefill = (double)result->prefill_ns / 1e9, decode = (double)result->decode_ns / 1e9;
   if (result->token_count == 0) return; /* nothing ran */
+  const uint32_t others = result->token_count - 1;
   if (strcmp(out->device, "cpu") != 0) cli_say(stderr, "%s: ", out->device);
+  if (out->request->simulated) {
+    cli_say(stderr, "%u prompt token%s, %u token%s after the first; no speed, since it is simulated\n",
+            result->prompt_count, cli_plural(result->prompt_count), others, cli_plural(others));
+    return;
+  }
   cli_say(stderr, "%u prompt token%s in %.1f ms (%.0f tokens/s)", result->prompt_count,
           cli_plural(result->prompt_count), prefill * 1e3, result->prompt_count / prefill);
-  const uint32_t others = result->token_count - 1;
   if (others > 0)
     cli_say(stderr, ", %u token%s after the first in %.1f ms (%.0f tokens/s)", others, cli_plural(others), decode * 1e3,
             others / decode);

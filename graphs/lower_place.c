@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Lowering, second part: a place for everything. Values and scratch share the arena by their lifetimes; an op writes
- * over an operand that it reads last, where its kernel says that it may; persistent memory lies behind all that. On a
- * device with memory of its own inputs share with nobody: what was written there once serves many runs.
+ * over an operand that it reads last, where its kernel says that it may; persistent memory lies behind all that.
  */
 #include <string.h>
 
@@ -92,15 +91,12 @@ static void overwrite(plan_memory *placing, uint32_t step) {
 /* ---- the arena ------------------------------------------------------------------------------------------------ */
 
 static void add_value_items(plan_memory *placing) {
-  const ord_device *device = placing->lower->options->device;
-  const bool keeps_inputs = device && !device->is_host_memory;
   for (uint32_t i = 0; i < placing->lower->graph->value_count; i++) {
     const ord_lifetime *life = &placing->life[i];
     if (!life->has_memory) continue;
-    const bool is_kept = keeps_inputs && placing->lower->graph->value[i].kind == ORD_VALUE_INPUT;
     placing->item_of[i] = placing->item_count;
-    placing->item[placing->item_count++] = (ord_memory_item){
-        .bytes = life->bytes, .first = is_kept ? 0 : life->first, .last = is_kept ? placing->end : life->last};
+    placing->item[placing->item_count++] =
+        (ord_memory_item){.bytes = life->bytes, .first = life->first, .last = life->last};
   }
 }
 

@@ -56,12 +56,20 @@ void checker::write_unseen(const std::vector<unsigned char> &parameters) {
   }
 }
 
+void checker::find_variable_ends() {
+  const CUlib_st &library = *launch->library;
+  variable_ends.assign(library.shared_bytes, library.variables.empty() ? library.shared_bytes : 0);
+  for (const shared_variable &one : launch->kernel->variables)
+    std::fill_n(variable_ends.begin() + static_cast<long>(one.offset), one.bytes, one.offset + one.bytes);
+}
+
 void checker::begin_launch(const kernel_launch &begun, span arguments, span parameters) {
   launch = &begun;
   const CUlib_st &library = *begun.library;
   const auto address = [](const auto *object) { return reinterpret_cast<uintptr_t>(object); };
   plain = {{library.start, library.bytes}, parameters, arguments, {address(&device_services()), sizeof(services)}};
   recent.clear();
+  find_variable_ends();
   order.begin_launch();
   active = this;
 }
@@ -173,10 +181,8 @@ const shared_variable *checker::find_variable(uintptr_t at) const {
 }
 
 void checker::check_variable(uintptr_t at, size_t bytes, unsigned how) {
-  const shared_variable *found = find_variable(at);
-  if (launch->library->variables.empty()) return; // the image has no names
-  const uintptr_t end = found ? static_shared.where.start + found->offset + found->bytes : 0;
-  if (at + bytes > end) fail_outside(std::max(at, end), bytes, how);
+  const size_t offset = at - static_shared.where.start, end = variable_ends[offset];
+  if (offset + bytes > end) fail_outside(static_shared.where.start + std::max(offset, end), bytes, how);
 }
 
 static void touched_by_image(const void *address, size_t bytes, unsigned how, const void *code) {

@@ -68,6 +68,7 @@ private:
   void check_variable(uintptr_t at, size_t bytes, unsigned how);
   void synchronise(unsigned thread, uintptr_t at, unsigned how);
   static void open_shared(region &opened, span where);
+  void find_variable_ends();
 
   void note_unwritten(const region &read, uintptr_t at, size_t bytes);
   [[noreturn]] void fail_race(const region &raced, uintptr_t at, size_t bytes, unsigned how, const touched &other);
@@ -85,6 +86,7 @@ private:
   const kernel_launch *launch = nullptr; // that runs
   std::vector<span> plain;               // the image and the launch's arguments
   std::vector<region *> recent;          // regions of the launch, the last one first
+  std::vector<size_t> variable_ends;     // of each byte of static shared memory; 0 where no variable holds it
   block_runner *runner = nullptr;        // of the block that runs
   block_memory memory;
   std::string unwritten; // the first read of what was never written, in this block

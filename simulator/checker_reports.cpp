@@ -2,6 +2,7 @@
 // What the checker says of what it finds.
 #include <cxxabi.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "block.h"
@@ -45,7 +46,11 @@ std::vector<const void *> checker::find_calls() const {
 }
 
 std::string checker::describe_place(const std::vector<const void *> &calls) const {
-  return find_place(calls, launch->library->checks->file);
+  const std::string found = find_place(calls, launch->library->checks->file);
+  if (!found.empty() || calls.empty()) return found;
+  char offset[32]; // for addr2line
+  snprintf(offset, sizeof offset, "image+0x%zx", reinterpret_cast<uintptr_t>(calls[0]) - 1 - launch->library->start);
+  return offset;
 }
 
 std::string checker::describe_byte(const region &in, uintptr_t at) const {

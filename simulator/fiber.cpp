@@ -29,7 +29,7 @@ simulated_switch:
 
 namespace simulated {
 
-constexpr size_t stack_bytes = 256 << 10, guard_bytes = 4096;
+constexpr size_t guard_bytes = 4096;
 constexpr size_t saved_words = 8; // six registers, the entry, and a word that aligns the stack as a call would
 
 fiber::~fiber() {
@@ -50,7 +50,5 @@ void fiber::begin_at(void (*entry)()) {
   stack_pointer = words;
   is_begun = true;
 }
-
-bool fiber::holds(uintptr_t address) const { return address - reinterpret_cast<uintptr_t>(stack) < stack_bytes; }
 
 } // namespace simulated

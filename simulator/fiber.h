@@ -13,9 +13,11 @@ struct fiber {
   fiber(const fiber &) = delete;
   fiber &operator=(const fiber &) = delete;
   ~fiber();
-  bool open();                         // false where there is no memory for a stack
-  void begin_at(void (*entry)());      // the next switch to it calls entry, which never returns
-  bool holds(uintptr_t address) const; // is it on the stack, or in the page that ends it
+  bool open();                    // false where there is no memory for a stack
+  void begin_at(void (*entry)()); // the next switch to it calls entry, which never returns
+  // Is it on the stack, or in the page that ends it?
+  bool holds(uintptr_t address) const { return address - reinterpret_cast<uintptr_t>(stack) < stack_bytes; }
+  static constexpr size_t stack_bytes = 256 << 10;
   void *stack_pointer = nullptr;
   char *stack = nullptr;
   unsigned thread = 0; // of the block, that runs on it

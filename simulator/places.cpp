@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The debug information is read by libbacktrace, which comes with gcc.
+// The debug information is read by libbacktrace, which Debian ships as part of gcc.
 #include "places.h"
 
 #include <backtrace.h>

@@ -23,6 +23,8 @@ shadow::~shadow() {
 }
 
 bool shadow::open(size_t bytes) {
+  if (written) munmap(written, size);
+  forget_accesses(); // whose cells are for the old size
   size = bytes;
   quads = (bytes + quad_bytes - 1) / quad_bytes;
   written = static_cast<unsigned char *>(map_zeros(size));

@@ -31,7 +31,7 @@ public:
   shadow(const shadow &) = delete;
   shadow &operator=(const shadow &) = delete;
   ~shadow();
-  bool open(size_t bytes); // nothing of it is written; false where there is no memory
+  bool open(size_t bytes); // anew: nothing of it is written; false where there is no memory
 
   void set_written(size_t first, size_t bytes, bool is_written);
   void copy_written(size_t first, const shadow &from, size_t from_first, size_t bytes);

@@ -4,9 +4,8 @@
  * capture of it holds, and what goes wrong before it runs.
  */
 #include "conformance.h"
+#include "cublas_node.h"
 #include "cuda_plan.h"
-
-#define PLUGIN ORDITO_BUILD_DIRECTORY "/lib/ordito/plugins/cublas.so"
 
 /* ---- conformance ---- */
 
@@ -21,7 +20,7 @@ static const char *const reasons[] = {"a product with 'by'",
 
 static void rows(void **state) {
   (void)state;
-  cuda_stage s = open_cuda_stage(PLUGIN, false);
+  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
   conformance_run_on(s.plugin->kernel[0], &s.cases, reasons);
   close_cuda_stage(&s);
 }
@@ -63,11 +62,23 @@ static const struct {
     {"in[9,64] weight[32,64] bias[32]", "epilogue=add(residual[9,32])"},
     {"in[9,64] weight[32,64]", "epilogue=add(residual[9,32])+add(b[32])"},
     {"in[9,64] weight:bf16[32,64]", "compute=bf16 epilogue=add(b[32])+add(residual[9,32])"},
+    {"in[9,64] weight[1,64]", "epilogue=add(residual[9,1])"},
+    {"in[9,64] weight^[48,64]", ""},
+    {"in[9,64] weight[16|8|8,64]", ""},
+};
+
+static const struct {
+  const char *operands, *attributes;
+} refused[] = {
+    {"in[9,64] weight[32,64] bias[32]", "epilogue=add(b[32])"},
+    {"in[9,64] weight[32,64]", "epilogue=add(residual[9,32])+add(other[9,32])"},
+    {"in[9,64] weight[32,64]", "epilogue=add(residual[9,32])>+add(b[32])"},
+    {"in[9,64] weight[32,64]", "epilogue=mul(gate[9,32])"},
 };
 
 static void serves(void **state) {
   (void)state;
-  cuda_stage s = open_cuda_stage(PLUGIN, false);
+  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
   for (size_t i = 0; i < sizeof served / sizeof *served; i++)
     conformance_serves_on(s.plugin->kernel[0], &s.cases, served[i].operands, served[i].attributes);
   close_cuda_stage(&s);
@@ -78,10 +89,29 @@ static void test_serves(void **state) {
   run_in_child("serves", serves, NULL);
 }
 
+static void refuses(void **state) {
+  (void)state;
+  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const ord_case row = {refused[i].operands, refused[i].attributes};
+    ord_error err = ORD_ERROR_INIT;
+    ord_case_result result;
+    MUST(ord_case_run(ord_op_find("matmul"), &row, s.plugin->kernel[0], &s.cases, &result, &err));
+    if (result.verdict != ORD_CASE_REFUSED || !strstr(result.text, "epilogue items"))
+      fail_msg("%s: %s", row.attributes, result.text);
+  }
+  close_cuda_stage(&s);
+}
+
+static void test_refuses(void **state) {
+  (void)state;
+  run_in_child("refuses", refuses, NULL);
+}
+
 /* The cast is all that the plugin brings as device code. */
 static void serves_checked(void **state) {
   (void)state;
-  cuda_stage s = open_cuda_stage(PLUGIN, true);
+  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, true);
   for (size_t i = 0; i < sizeof served / sizeof *served; i++)
     if (strstr(served[i].attributes, "compute"))
       conformance_serves_on(s.plugin->kernel[0], &s.cases, served[i].operands, served[i].attributes);
@@ -93,98 +123,116 @@ static void test_serves_checked(void **state) {
   run_in_child("serves, checked", serves_checked, NULL);
 }
 
-/* ---- capture ---- */
+/* ---- a node by hand: in f32 by a weight that is seen through a view, converted first ---- */
 
-enum { ROWS = 12, DEPTH = 72, WIDTH = 40 };
-enum { IN_AT = 0, WEIGHT_AT = 8192, BIAS_AT = 16384, OUT_AT = 20480, SCRATCH_AT = 24576, ARENA_BYTES = 1 << 18 };
+enum { IN_AT = 0, WEIGHT_AT = 16384, BIAS_AT = 24576, OUT_AT = 28672, SCRATCH_AT = 32768 };
+enum { SCRATCH_BYTES = 255 + (64 << 10) + ROWS * DEPTH * 2, ARENA_BYTES = SCRATCH_AT + 64 + SCRATCH_BYTES };
 
-static void set_operand(ord_operand *operand, const char *name, uint16_t role, uint16_t dtype, int64_t rows_or_width,
-                        int64_t width) {
-  const int64_t bytes = dtype == ORD_BF16 ? 2 : 4;
-  *operand = (ord_operand){.name = name,
-                           .role = role,
-                           .dtype = dtype,
-                           .rank = width ? 2 : 1,
-                           .dim = {rows_or_width, width},
-                           .stride = {width ? width * bytes : bytes, bytes},
-                           .extent = {ORD_NONE, ORD_NONE},
-                           .block_elements = 1,
-                           .block_bytes = (uint16_t)bytes,
-                           .align_log2 = 6};
-}
+typedef struct variant {
+  size_t offset;       /* of the numbers from addresses that are well aligned, in numbers */
+  bool has_wide_input; /* rows of it lie 4 numbers apart, numbers of a row 48 */
+  bool adds_to_result; /* a residual, which lies where the result goes */
+} variant;
 
-/* in f32 by a weight in bf16, converted first, with a bias. */
-static ord_step *add_product(hand_plan *h) {
-  const ord_location place[] = {in(IN_AT), in(WEIGHT_AT), in(BIAS_AT), in(OUT_AT)};
-  ord_step *step = add_bare_step(h, "layer.0", place, 4, 0);
+static const ord_epilogue add_residual = {.op = "add", .operand = {RESIDUAL, ORD_NONE}, .output = ORD_NONE};
+
+static ord_step *add_product(hand_plan *h, const variant *how) {
+  const size_t off = 4 * how->offset;
+  const ord_location place[] = {in(IN_AT + off), in(WEIGHT_AT + off / 2), in(BIAS_AT + off), in(OUT_AT + off),
+                                in(OUT_AT + off)};
+  ord_step *step = add_bare_step(h, "layer.0", place, OPERANDS, 0);
   ord_operand *operand = h->operand[0];
   const ord_kernel *kernel = find_kernel(h->stage, "matmul_cublas");
   ord_plugin_error fault = {.struct_size = sizeof fault};
-  static ord_pack pack[4];
-  set_operand(&operand[0], "in", ORD_INPUT, ORD_F32, ROWS, DEPTH);
-  set_operand(&operand[1], "weight", ORD_INPUT, ORD_BF16, WIDTH, DEPTH); /* as through a view */
-  set_operand(&operand[2], "bias", ORD_INPUT, ORD_F32, WIDTH, 0);
-  set_operand(&operand[3], "out", ORD_OUTPUT, ORD_F32, ROWS, WIDTH);
+  static ord_pack pack[OPERANDS];
+  set_operands(operand);
+  if (how->offset)
+    for (uint32_t i = 0; i < OPERANDS; i++) operand[i].align_log2 = i == WEIGHT ? 1 : 2;
+  if (how->has_wide_input) operand[IN].stride[0] = 4 * 4, operand[IN].stride[1] = 48 * 4;
   step->node.op = "matmul";
   step->node.op_version = 1;
   step->node.compute = ORD_BF16;
-  step->scratch_offset = SCRATCH_AT;
+  step->node.epilogue = &add_residual;
+  step->node.epilogue_count = how->adds_to_result;
+  step->scratch_offset = SCRATCH_AT + 64;
   step->choice = (ord_choice){.plugin = h->stage->plugin, .kernel = kernel};
-  step->choice.answer = (ord_answer){.struct_size = sizeof(ord_answer), .pack = pack};
+  step->choice.answer =
+      (ord_answer){.struct_size = sizeof(ord_answer), .pack = pack, .epilogue_served = how->adds_to_result};
   assert_int_equal(kernel->query(kernel, &step->node, &step->choice.answer), ORD_OK);
-  assert_true(step->choice.answer.flags & ORD_RUNS_LIBRARY);
-  assert_true(SCRATCH_AT + step->choice.answer.scratch_bytes <= ARENA_BYTES);
+  assert_int_equal(step->choice.answer.flags, ORD_RUNS_LIBRARY);
+  assert_int_equal(step->choice.answer.scratch_bytes, SCRATCH_BYTES);
+  assert_int_equal(step->choice.answer.epilogue_served, how->adds_to_result);
+  assert_int_equal(step->choice.answer.alias_mask, how->adds_to_result ? 1u << RESIDUAL : 0);
   if (kernel->prepare(kernel, &step->node, &step->choice.answer, h->stage->host, &step->state, &fault) != ORD_OK)
     fail_msg("%s", fault.text);
   return step;
 }
 
-static void write_numbers(hand_plan *h, int seed, float *wanted) {
-  float input[ROWS][DEPTH], bias[WIDTH];
-  uint16_t weight[WIDTH][DEPTH];
-  for (int row = 0; row < ROWS; row++) /* all of it exact in bf16 */
-    for (int k = 0; k < DEPTH; k++) input[row][k] = (float)((row * 7 + k * 5 + seed) % 9 - 4) / 4.0f;
+/* All numbers are exact in bf16, and so small that every order of a sum gives the same bits. */
+static void write_numbers(hand_plan *h, const variant *how, int seed, float *wanted) {
+  static float input[48 * DEPTH], bias[WIDTH], before[ROWS * WIDTH];
+  static uint16_t weight[WIDTH][DEPTH];
+  const size_t off = 4 * how->offset;
+  const int row_step = how->has_wide_input ? 4 : DEPTH, number_step = how->has_wide_input ? 48 : 1;
+  for (int row = 0; row < ROWS; row++)
+    for (int k = 0; k < DEPTH; k++)
+      input[row * row_step + k * number_step] = (float)((row * 7 + k * 5 + seed) % 9 - 4) / 4.0f;
   for (int row = 0; row < WIDTH; row++)
     for (int k = 0; k < DEPTH; k++) weight[row][k] = (row * 5 + k + seed) % 3 == 0 ? 0x3f80 : 0xbf00; /* 1, -0.5 */
   for (int i = 0; i < WIDTH; i++) bias[i] = (float)i;
   for (int row = 0; row < ROWS; row++)
     for (int column = 0; column < WIDTH; column++) {
-      float sum = bias[column];
-      for (int k = 0; k < DEPTH; k++) sum += input[row][k] * (weight[column][k] == 0x3f80 ? 1.0f : -0.5f);
-      wanted[row * WIDTH + column] = sum; /* every order of the sum gives these bits */
+      before[row * WIDTH + column] = (float)(row - column);
+      float sum = bias[column] + (how->adds_to_result ? before[row * WIDTH + column] : 0);
+      for (int k = 0; k < DEPTH; k++)
+        sum += input[row * row_step + k * number_step] * (weight[column][k] == 0x3f80 ? 1.0f : -0.5f);
+      wanted[row * WIDTH + column] = sum;
     }
-  put(h, in_arena(h, IN_AT), input, sizeof input);
-  put(h, in_arena(h, WEIGHT_AT), weight, sizeof weight);
-  put(h, in_arena(h, BIAS_AT), bias, sizeof bias);
+  put(h, in_arena(h, IN_AT + off), input, sizeof input);
+  put(h, in_arena(h, WEIGHT_AT + off / 2), weight, sizeof weight);
+  put(h, in_arena(h, BIAS_AT + off), bias, sizeof bias);
+  put(h, in_arena(h, OUT_AT + off), before, sizeof before);
 }
 
-static void captures(void **state) {
-  (void)state;
-  ord_error err = ORD_ERROR_INIT;
-  cuda_stage stage = open_cuda_stage(PLUGIN, false);
-  const plan_stage s = {stage.device, stage.device->table, stage.registry, ord_registry_get(stage.registry, 0),
-                        stage.cases.host};
-  hand_plan *h = open_hand_plan(&s, ARENA_BYTES, 1);
-  const ord_step *step = add_product(h);
-  static float wanted[ROWS * WIDTH], got[ROWS * WIDTH];
-  ord_capture *captured = NULL;
-  write_numbers(h, 0, wanted);
-  MUST(s.table->run_eager(h->queue, &h->plan, &h->memory, NULL, &err));
-  get(h, got, in_arena(h, OUT_AT), sizeof got);
+static void assert_result(hand_plan *h, const variant *how, const float *wanted) {
+  static float got[ROWS * WIDTH];
+  get(h, got, in_arena(h, OUT_AT + 4 * how->offset), sizeof got);
   assert_memory_equal(got, wanted, sizeof got);
+}
+
+static plan_stage plan_stage_of(const cuda_stage *stage) {
+  return (plan_stage){stage->device, stage->device->table, stage->registry, ord_registry_get(stage->registry, 0),
+                      stage->cases.host};
+}
+
+static void capture_variant(const variant *how) {
+  ord_error err = ORD_ERROR_INIT;
+  cuda_stage stage = open_cuda_stage(CUBLAS_PLUGIN, false);
+  const plan_stage s = plan_stage_of(&stage);
+  hand_plan *h = open_hand_plan(&s, ARENA_BYTES, 1);
+  const ord_step *step = add_product(h, how);
+  static float wanted[ROWS * WIDTH];
+  ord_capture *captured = NULL;
+  write_numbers(h, how, 0, wanted);
+  MUST(s.table->run_eager(h->queue, &h->plan, &h->memory, NULL, &err));
+  assert_result(h, how, wanted);
   MUST(s.table->capture(h->queue, &h->plan, &h->memory, &captured, &err));
   assert_int_equal(captured->report.library_count, 1);
-  assert_true(captured->report.node_count >= 2 &&
-              captured->report.node_count <= step->choice.answer.phase_count + 1); /* and the child that holds them */
+  assert_true(captured->report.node_count >= 2 && captured->report.node_count <= step->choice.answer.phase_count);
   for (int seed = 1; seed < 4; seed++) {
-    write_numbers(h, seed, wanted);
+    write_numbers(h, how, seed, wanted);
     MUST(s.table->replay(h->queue, captured, NULL, &err));
-    get(h, got, in_arena(h, OUT_AT), sizeof got);
-    assert_memory_equal(got, wanted, sizeof got);
+    assert_result(h, how, wanted);
   }
   s.table->capture_destroy(captured);
   close_hand_plan(h);
   close_cuda_stage(&stage);
+}
+
+static void captures(void **state) {
+  (void)state;
+  static const variant variants[] = {{0, false, false}, {1, false, false}, {0, true, false}, {0, false, true}};
+  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) capture_variant(&variants[i]);
 }
 
 static void test_captures(void **state) {
@@ -192,7 +240,9 @@ static void test_captures(void **state) {
   run_in_all_orders("captures", captures);
 }
 
-/* ---- what goes wrong before it runs ---- */
+/* ---- a library that is none, or fails ---- */
+
+#define COUNTING ORDITO_BUILD_DIRECTORY "/tests/counting_cublas.so"
 
 static const char *named_library;
 static void *find_named(void *context, const char *name) {
@@ -201,10 +251,11 @@ static void *find_named(void *context, const char *name) {
   return (void *)(uintptr_t)named_library;
 }
 
-static int allocations_left, live;
+static bool has_no_memory;
+static int live;
 static void *allocate_some(void *context, size_t bytes, size_t align) {
   (void)context;
-  if (allocations_left-- <= 0) return NULL;
+  if (has_no_memory) return NULL;
   live++;
   return aligned_alloc(align, (bytes + align - 1) / align * align);
 }
@@ -214,34 +265,35 @@ static void release_one(void *context, void *memory) {
   free(memory);
 }
 
-static void refuse_to_launch(ord_host *host, const char *part) {
-  cuda_stage s = open_cuda_stage(PLUGIN, false);
-  const ord_kernel *kernel = s.plugin->kernel[0];
-  static ord_pack pack[4];
-  ord_operand operand[3];
-  set_operand(&operand[0], "in", ORD_INPUT, ORD_F32, ROWS, DEPTH);
-  set_operand(&operand[1], "weight", ORD_INPUT, ORD_BF16, WIDTH, DEPTH);
-  set_operand(&operand[2], "out", ORD_OUTPUT, ORD_F32, ROWS, WIDTH);
-  const ord_node node = {.struct_size = sizeof node,
-                         .op_version = 1,
-                         .op = "matmul",
-                         .operand_count = 3,
-                         .compute = ORD_BF16,
-                         .operand = operand,
-                         .device = &s.device->info};
-  ord_answer answer = {.struct_size = sizeof answer, .pack = pack};
-  ord_plugin_error fault = {.struct_size = sizeof fault};
-  void *made = NULL;
-  const ord_host changed = *host;
-  *host = *s.cases.host;
-  if (changed.find) host->find = changed.find;
-  if (changed.allocate) host->allocate = changed.allocate, host->release = changed.release;
+/* The node of above with a residual, prepared with the library `named_library`. */
+static ord_status prepare_named(cuda_stage *s, void **made, ord_plugin_error *fault) {
+  static ord_operand operand[OPERANDS];
+  static ord_pack pack[OPERANDS];
+  static ord_node node;
+  static ord_host host;
+  const ord_kernel *kernel = s->plugin->kernel[0];
+  set_operands(operand);
+  node = node_of(operand, ORD_BF16);
+  node.epilogue = &add_residual;
+  node.epilogue_count = 1;
+  ord_answer answer = {.struct_size = sizeof answer, .pack = pack, .epilogue_served = 1};
+  host = *s->cases.host;
+  host.find = find_named;
+  host.allocate = allocate_some;
+  host.release = release_one;
+  *fault = (ord_plugin_error){.struct_size = sizeof *fault};
+  *made = NULL;
   assert_int_equal(kernel->query(kernel, &node, &answer), ORD_OK);
-  assert_int_not_equal(kernel->prepare(kernel, &node, &answer, host, &made, &fault), ORD_OK);
+  return kernel->prepare(kernel, &node, &answer, &host, made, fault);
+}
+
+static void refuse_to_prepare(cuda_stage *s, const char *part) {
+  void *made = NULL;
+  ord_plugin_error fault;
+  assert_int_not_equal(prepare_named(s, &made, &fault), ORD_OK);
   if (!strstr(fault.text, part)) fail_msg("said '%s'; wanted '%s'", fault.text, part);
   assert_null(made);
-  kernel->retire(NULL);
-  close_cuda_stage(&s);
+  assert_int_equal(live, 0);
 }
 
 static void libraries_that_are_none(void **state) {
@@ -251,11 +303,15 @@ static void libraries_that_are_none(void **state) {
   } row[] = {{NULL, "the host names no library.cublasLt@1"},
              {"/nowhere/libcublasLt.so.13", "cuBLASLt cannot be opened: /nowhere/libcublasLt.so.13"},
              {"libm.so.6", "libm.so.6 lacks cublasLtCreate"}};
+  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    ord_host host = {.find = find_named};
     named_library = row[i].file;
-    refuse_to_launch(&host, row[i].says);
+    refuse_to_prepare(&s, row[i].says);
   }
+  has_no_memory = true;
+  refuse_to_prepare(&s, "out of memory");
+  s.plugin->kernel[0]->retire(NULL);
+  close_cuda_stage(&s);
 }
 
 static void test_libraries_that_are_none(void **state) {
@@ -263,31 +319,58 @@ static void test_libraries_that_are_none(void **state) {
   run_in_child("libraries that are none", libraries_that_are_none, NULL);
 }
 
-static void no_memory(void **state) {
+static void every_call_fails(void **state) {
   (void)state;
-  ord_host host = {.allocate = allocate_some, .release = release_one};
-  refuse_to_launch(&host, "out of memory");
-  allocations_left = 1;
-  host = (ord_host){.allocate = allocate_some, .release = release_one, .find = find_named};
-  named_library = NULL;
-  refuse_to_launch(&host, "names no library"); /* what was made so far is released */
-  assert_int_equal(allocations_left, 0);
+  void *library = dlopen(COUNTING, RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(library);
+  int *objects = dlsym(library, "counting_live"), *calls = dlsym(library, "counting_calls");
+  int *fail_at = dlsym(library, "counting_fail_at");
+  size_t *version = dlsym(library, "counting_version");
+  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
+  void *made = NULL;
+  ord_plugin_error fault;
+  ord_status status = ORD_INTERNAL;
+  named_library = COUNTING;
+  *version = 120900;
+  refuse_to_prepare(&s, "is version 120900; wanted 13.x");
+  *version = 0;
+  for (*fail_at = 1; status != ORD_OK; ++*fail_at) {
+    *calls = 0;
+    status = prepare_named(&s, &made, &fault);
+    if (status == ORD_OK && *fail_at <= *calls) { /* what fails must be of no consequence: destroying */
+      s.plugin->kernel[0]->retire(made);
+      status = ORD_INTERNAL;
+      *objects = 0;
+      continue;
+    }
+    if (status == ORD_OK) break;
+    assert_int_equal(fault.native, 14);
+    assert_memory_equal(fault.text, "cublasLt", 8);
+    assert_int_equal(*objects, 0);
+    assert_int_equal(live, 0);
+  }
+  assert_true(*calls > 14 && *objects == 6); /* handle, operation, four matrices */
+  *fail_at = 0;
+  s.plugin->kernel[0]->retire(made);
+  assert_int_equal(*objects, 0);
   assert_int_equal(live, 0);
+  close_cuda_stage(&s);
 }
 
-static void test_no_memory(void **state) {
+static void test_every_call_fails(void **state) {
   (void)state;
-  run_in_child("no memory", no_memory, NULL);
+  run_in_child("every call fails", every_call_fails, NULL);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rows),
       cmocka_unit_test(test_serves),
+      cmocka_unit_test(test_refuses),
       cmocka_unit_test(test_serves_checked),
       cmocka_unit_test(test_captures),
       cmocka_unit_test(test_libraries_that_are_none),
-      cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_every_call_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

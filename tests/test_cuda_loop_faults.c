@@ -95,7 +95,7 @@ static void failing_launch(void **state) {
   (void)state;
   scene *c = open_scene(CAPACITY, is_one_launch);
   ord_cuda_device *device = (ord_cuda_device *)c->stage.device;
-  const ord_loop_request request = {.token = 5, .limit = CAPACITY};
+  const ord_loop_request request = {.token = 5, .limit = CAPACITY}, other = {.token = 9, .limit = CAPACITY};
   int32_t wanted[CAPACITY], got[CAPACITY];
   ord_loop_state ended;
   generate_step_by_step(c, &request, false, wanted);
@@ -104,7 +104,7 @@ static void failing_launch(void **state) {
   for (int taken = 0; taken < (is_one_launch ? 1 : 3); taken++) {
     ord_error err = ORD_ERROR_INIT;
     launches_left = taken;
-    MUST_FAIL(c->stage.table->loop_start(c->loop, &request, &err),
+    MUST_FAIL(c->stage.table->loop_start(c->loop, &other, &err),
               "generating: cuGraphLaunch failed: CUDA_ERROR_NOT_SUPPORTED (801)");
     launches_left = CAPACITY;
     start(c, &request);

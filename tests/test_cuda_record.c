@@ -347,25 +347,27 @@ static void library_steps(void **state) {
   plan_stage s = open_plan_stage(&simulated_options);
   hand_plan *h = open_hand_plan(&s, ARENA_BYTES, WIDTH);
   rogue r = open_rogue(&s);
-  ord_kernel kernel[3];
+  ord_kernel kernel[4];
   const rogue_case own = {adds, OWN, 0, NULL}, library = {runs_library, LIBRARY(3), 0, NULL};
+  const rogue_case both = {launches_by_other_means, LIBRARY(2), 0, NULL};
   add_rogue(h, &r, &own, &kernel[0]);
   add_rogue(h, &r, &library, &kernel[1]);
   add_rogue(h, &r, &own, &kernel[2]);
+  add_rogue(h, &r, &both, &kernel[3]);
   ord_capture *captured = capture(h);
-  assert_int_equal(r.calls[ORD_WARMUP], 1); /* own kernels need none */
-  assert_int_equal(r.calls[ORD_CAPTURING], 3);
+  assert_int_equal(r.calls[ORD_WARMUP], 2); /* own kernels need none */
+  assert_int_equal(r.calls[ORD_CAPTURING], 4);
   assert_int_equal(r.calls[0], 0);
   assert_int_equal(captured->report.launch_count, 2);
-  assert_int_equal(captured->report.library_count, 1);
-  assert_int_equal(captured->report.node_count, 2 + 3);
+  assert_int_equal(captured->report.library_count, 2);
+  assert_int_equal(captured->report.node_count, 2 + 3 + 2);
   for (int run = 0; run < 2; run++) {
     int32_t number = 1000, got = 0;
     put(h, h->memory.arena, &number, sizeof number);
     if (run == 0) replay(h, captured);
     if (run == 1) run_eager(h, NULL);
     get(h, &got, h->memory.arena, sizeof got);
-    assert_int_equal(got, 7 + 5); /* 1000 + 5, then 0 + 7, then + 5 */
+    assert_int_equal(got, 7 + 5 + 5 + 7); /* 1000 + 5; 0 + 7; + 5; + 5 + 7 */
   }
   s.table->capture_destroy(captured);
   close_rogue(&r);

@@ -39,9 +39,7 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
   answer->epilogue_served = made.epilogue_served;
   answer->pack[made.weight.which] = made.weight_pack;
   if (made.bias != ORD_NONE) answer->pack[made.bias] = made.bias_pack;
-  /* In place the library wants equal layouts. */
-  if (made.residual.which < 32 && made.residual.stride == made.out.stride)
-    answer->alias_mask = UINT32_C(1) << made.residual.which;
+  if (made.residual.which < 32) answer->alias_mask = UINT32_C(1) << made.residual.which;
   snprintf(answer->variant, sizeof answer->variant, "cublasLt %s%s, all %lld rows of the plan", type_name(made.in.type),
            made.has_cast ? " of f32" : "", (long long)made.rows);
   return ORD_OK;

@@ -38,6 +38,8 @@ typedef struct attention_arguments {
   int32_t is_causal;
   float scale, soft_cap; /* soft_cap: 0 = none */
   int32_t split_count;   /* blocks that share the keys of a head at most */
+  int32_t is_exact;      /* products of weights and values as good as those of f32 */
+  int32_t reserved;
   void *scratch, *persistent;
 } attention_arguments;
 

@@ -432,7 +432,7 @@ template <typename Piece, int WIDTH, int ROWS> INLINE void attend(const attentio
 // ---- the instances: type of keys and values, numbers of a row at most, rows of a tile ----
 
 #define SPLIT_KERNEL(type, width, rows)                                                                                \
-  extern "C" __global__ void __launch_bounds__(SPLIT_THREADS)                                                          \
+  extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, 2)                                                          \
       split_##type##_##width##_##rows(const attention_arguments a) {                                                   \
     attend<type##_piece, width, rows>(a);                                                                              \
   }                                                                                                                    \

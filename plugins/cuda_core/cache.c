@@ -31,7 +31,6 @@ static ord_status cache_append_prepare(const ord_kernel *kernel, const ord_node 
   (void)kernel;
   cache_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   made->past = ord_node_find(node, "past");
   made->lengths = ord_node_find(node, "lengths");
   int64_t largest = 0;
@@ -44,7 +43,8 @@ static ord_status cache_append_prepare(const ord_kernel *kernel, const ord_node 
   }
   core_work_spread(&made->work, largest, CACHE_THREADS);
   made->work.blocks[1] = 2;
-  return core_work_prepare(&made->base, "cache", "cache_append", 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, "cache", "cache_append", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status cache_append_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

@@ -189,14 +189,13 @@ static ord_status copy_prepare(const ord_kernel *kernel, const ord_node *node, c
                                const ord_host *host, void **state, ord_plugin_error *err) {
   copy_state *made = core_state_create(node, answer, host, sizeof *made + count_parts(node) * sizeof *made->part, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   size_t which = 0;
   while (strcmp(plans[which].op, kernel->op) != 0) which++;
   made->element = find_element(node);
   plans[which].plan(node, made);
   const ord_status status = core_work_prepare(&made->base, "copy", "copy_parts", 0, &made->work, err);
   plan_walk(made);
-  return status;
+  return core_state_prepared(made, status, state);
 }
 
 static copy_part part_in_run(const planned_part *part, const ord_exec *exec) {
@@ -279,7 +278,6 @@ static ord_status take_prepare(const ord_kernel *kernel, const ord_node *node, c
   (void)kernel;
   take_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   made->element = find_element(node);
   made->start = core_int(node, "start", 0);
   made->step = core_int(node, "step", 1);
@@ -292,7 +290,7 @@ static ord_status take_prepare(const ord_kernel *kernel, const ord_node *node, c
   }
   const ord_status status = core_work_prepare(&made->base, "copy", "take_places", 0, &made->work, err);
   core_work_spread(&made->work, count, COPY_THREADS);
-  return status;
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status take_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

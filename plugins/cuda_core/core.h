@@ -63,6 +63,8 @@ typedef struct core_state {
 /* A zeroed state of `bytes`, NULL with `err` filled when out of memory. */
 void *core_state_create(const ord_node *node, const ord_answer *answer, const ord_host *host, size_t bytes,
                         ord_plugin_error *err);
+/* For the end of prepare: hands the state out, or retires it where `status` tells that it is not whole. */
+ord_status core_state_prepared(void *made, ord_status status, void **state);
 /* retire of all. */
 void core_retire(void *state);
 

@@ -54,10 +54,9 @@ static ord_status pointwise_prepare(const ord_kernel *kernel, const ord_node *no
   while (strcmp(known[which].op, kernel->op) != 0) which++;
   made->view[0] = core_view_of(node, ord_node_output(node, 0));
   made->view[1] = core_view_of(node, 0);
-  *state = made;
   const ord_status status = core_work_prepare(&made->base, "elementwise", known[which].symbol, 0, &made->work, err);
   plan_walk(made, 2);
-  return status;
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status pointwise_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
@@ -97,10 +96,9 @@ static ord_status binary_prepare(const ord_kernel *kernel, const ord_node *node,
     const core_view in = core_view_of(node, i);
     made->view[1 + i] = core_view_broadcast(&in, &made->view[0]);
   }
-  *state = made;
   const ord_status status = core_work_prepare(&made->base, "elementwise", known[which].symbol, 0, &made->work, err);
   plan_walk(made, 3);
-  return status;
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status binary_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

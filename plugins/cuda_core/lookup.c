@@ -38,7 +38,6 @@ static ord_status lookup_prepare(const ord_kernel *kernel, const ord_node *node,
   (void)kernel;
   lookup_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   const uint32_t in = ord_node_find(node, "in"), positions = ord_node_find(node, "positions");
   made->in = positions == ORD_NONE ? ORD_NONE : in;
   made->ids = positions == ORD_NONE ? in : positions;
@@ -52,7 +51,8 @@ static ord_status lookup_prepare(const ord_kernel *kernel, const ord_node *node,
       made->is_small && has_vectors(node, made->out) && has_vectors(node, made->table) && has_vectors(node, made->in);
   if (made->is_vector) count /= LOOKUP_VECTOR;
   core_work_spread(&made->work, count, LOOKUP_THREADS);
-  return core_work_prepare(&made->base, "lookup", "lookup_rows", 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, "lookup", "lookup_rows", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status lookup_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

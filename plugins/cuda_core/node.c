@@ -121,6 +121,14 @@ void core_retire(void *state) {
   if (made) made->host->release(made->host->context, state);
 }
 
+ord_status core_state_prepared(void *made, ord_status status, void **state) {
+  if (status == ORD_OK)
+    *state = made;
+  else
+    core_retire(made);
+  return status;
+}
+
 /* ---- work ---- */
 
 ord_status core_work_prepare(const core_state *state, const char *image, const char *symbol, uint32_t shared_bytes,

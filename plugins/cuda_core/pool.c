@@ -23,7 +23,6 @@ static ord_status pool_prepare(const ord_kernel *kernel, const ord_node *node, c
   (void)kernel;
   pool_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   made->in = ord_node_find(node, "in");
   made->lengths = ord_node_find(node, "lengths");
   made->out = ord_node_output(node, 0);
@@ -34,7 +33,8 @@ static ord_status pool_prepare(const ord_kernel *kernel, const ord_node *node, c
   const int64_t tiles = (out->dim[1] + POOL_COLUMNS - 1) / POOL_COLUMNS;
   core_work_spread(&made->work, core_multiply(out->dim[0], tiles), 1); /* a block for each tile */
   made->work.threads[0] = POOL_WARPS * 32;
-  return core_work_prepare(&made->base, "pool", "pool_tokens", 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, "pool", "pool_tokens", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status pool_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

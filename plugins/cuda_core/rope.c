@@ -34,7 +34,6 @@ static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, c
   (void)kernel;
   rope_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   made->in = ord_node_find(node, "in");
   made->positions = ord_node_find(node, "positions");
   made->cosine = ord_node_find(node, "cos");
@@ -51,7 +50,8 @@ static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, c
       core_multiply(core_multiply(in->dim[0], groups), core_multiply(in->dim[2], in->dim[3] - made->half));
   made->is_small = threads <= INT32_MAX;
   core_work_spread(&made->work, threads, ROPE_THREADS);
-  return core_work_prepare(&made->base, "rope", "rope_turn", 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, "rope", "rope_turn", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status rope_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

@@ -50,7 +50,6 @@ static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, co
   };
   row_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   size_t which = 0;
   while (strcmp(known[which].op, kernel->op) != 0) which++;
   const core_view view[] = {core_view_of(node, ord_node_output(node, 0)), core_view_of(node, 0)};
@@ -65,7 +64,8 @@ static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, co
   core_view_merge(made->rows, 2);
   core_work_spread(&made->work, core_view_count(&made->rows[0]), 1); /* a block for each row */
   made->work.threads[0] = thread_count(made->axis[0].limit[0]);
-  return core_work_prepare(&made->base, "row", known[which].symbol, 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, "row", known[which].symbol, 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status row_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

@@ -103,11 +103,11 @@ template <int WIDTH> INLINE void l2_normalize_row(const row_view<WIDTH> &row, do
     for (int i = 0; i < WIDTH; i++) sum += (double)number[i] * (double)number[i];
   });
   const double length = sqrt(sum_over_block(sum, scratch));
-  const float divisor = (float)(length < eps ? eps : length);
+  const double factor = 1.0 / (length < eps ? eps : length); // a length may be beyond every float
   row.each([&](int64_t column) {
     row.read(column, number);
     UNROLL
-    for (int i = 0; i < WIDTH; i++) number[i] /= divisor;
+    for (int i = 0; i < WIDTH; i++) number[i] = (float)((double)number[i] * factor);
     row.write(column, number);
   });
 }

@@ -32,7 +32,6 @@ static ord_status sample_prepare(const ord_kernel *kernel, const ord_node *node,
   (void)kernel;
   sample_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
-  *state = made;
   made->in = ord_node_find(node, "in");
   made->temperature = ord_node_find(node, "temperature");
   made->top_k = ord_node_find(node, "top_k");
@@ -42,7 +41,8 @@ static ord_status sample_prepare(const ord_kernel *kernel, const ord_node *node,
   made->out = ord_node_output(node, 0);
   made->work.blocks[0] = (uint32_t)count_blocks(&node->operand[made->in]);
   made->work.threads[0] = SAMPLE_THREADS;
-  return core_work_prepare(&made->base, "sample", "sample_rows", 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, "sample", "sample_rows", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status sample_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

@@ -9,7 +9,7 @@
 #include "sample.h"
 
 // How many tokens of a top-k, or of a top-p alone, are looked for in the list.
-enum { FIRST_MAX = 512 };
+enum { FIRST_MAX = 256 };
 
 // ---- the generator: Philox 4x32-10 ---------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ INLINE int32_t choose(const token_row &row, const request &wish, double *weight,
   return draw_from_list(key, count, best, wish, memory);
 }
 
-extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) sample_rows(const sample_arguments a) {
+extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS, 1) sample_rows(const sample_arguments a) {
   __shared__ block_memory memory;
   __shared__ request wish; // not in registers, which are few for so many threads
   ord_dependency_wait();

@@ -8,7 +8,7 @@
 #include "tensor.h"
 
 /* A thread for each place of the list of the first tokens in order. */
-enum { SAMPLE_THREADS = 1024, SAMPLE_BLOCKS_MAX = 128 };
+enum { SAMPLE_THREADS = 512, SAMPLE_BLOCKS_MAX = 128 };
 
 typedef struct sample_arguments {
   core_tensor in;          // [batch, vocab]

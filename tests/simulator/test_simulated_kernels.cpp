@@ -23,6 +23,13 @@ static void libraries_list_their_kernels() {
   EXPECT_CODE(CUDA_ERROR_INVALID_HANDLE, cu.cuKernelGetName(&name, kernels[0]));
 }
 
+static void libraries_stand_beside_each_other() {
+  make_context();
+  CUlibrary first = load_image("good_kernels.so"), second = load_image("bad_kernels.so");
+  get_kernel(first, "set_value");
+  get_kernel(second, "write_at");
+}
+
 static void images_are_looked_at() {
   make_context();
   CUlibrary library;
@@ -250,6 +257,7 @@ static void unloaded_kernels_do_not_run() {
 int main() {
   std::vector<test> tests = {
       {"libraries list their kernels", libraries_list_their_kernels, eager},
+      {"libraries stand beside each other", libraries_stand_beside_each_other, eager},
       {"images are looked at", images_are_looked_at, eager},
       {"parameters have a layout", parameters_have_a_layout, eager},
       {"parameters keep their alignment", parameters_keep_their_alignment, eager},
