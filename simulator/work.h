@@ -26,10 +26,10 @@ struct CUlib_st {
   void *handle = nullptr;
   int file = -1; // of the image, in memory
   bool is_unloaded = false;
-  uintptr_t start = 0;     // of the loaded image
+  uintptr_t start = 0; // of the loaded image
   size_t bytes = 0;
-  size_t shared_bytes = 0; // of all static __shared__ variables of the image
-  size_t module_id = 0;    // of its thread-local storage
+  size_t shared_bytes = 0;                           // of all static __shared__ variables of the image
+  size_t module_id = 0;                              // of its thread-local storage
   std::vector<simulated::shared_variable> variables; // by offset; none where the image is stripped
   simulated::image_checks *checks = nullptr;         // of a checked image
   std::vector<std::unique_ptr<CUkern_st>> kernels;

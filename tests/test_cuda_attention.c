@@ -108,7 +108,7 @@ static const ord_case flash_rows[] = {
     {"q:bf16[1,2,20,64] k:bf16[1,1,150,64] v:bf16[1,1,150,64]", "causal=true"}, // products as good as those of f32
     {"q:f16[1,2,20,72] k:f16[1,1,150,72] v:f16[1,1,150,72]", "causal=true"},
     {"q^[1,4,30,32] k^[1,2,70,32] v^[1,2,70,40] out^", "causal=true compute=bf16"},
-    {"q:bf16+[1,4,30,32] k:bf16+[1,2,70,32] v:bf16+[1,2,70,40] out+", "causal=true compute=bf16"},
+    {"q+:bf16[1,4,30,32] k+:bf16[1,2,70,32] v+:bf16[1,2,70,40] out+", "causal=true compute=bf16"},
     {"q[2,6,40,32] k[2,2,40,32] v[2,2,40,32]", "causal=true cache=150:bf16 past=100,7 compute=bf16"},
     {"q[2,6,20/40,32] k[2,2,20/40,32] v[2,2,20/40,32]", "causal=true cache=150 past=100,7 compute=bf16"},
     {"q[2,2,40,32] k[2,2,40,32] v[2,2,40,32] lengths:i32[2]=3,40", "causal=true cache=99 past=0,50 compute=bf16"},

@@ -128,16 +128,16 @@ static void *to_device(const cuda_stage *s, const void *from, size_t bytes) {
 
 /* `made` describes the node; its operands' memory is on the device already, but for a weight that is to be packed. */
 static void run_on_device(const cuda_stage *s, hand *made, void *packed) {
-  ord_error fault = ORD_ERROR_INIT;
-  ord_plugin_error err = {.struct_size = sizeof err};
+  ord_error err = ORD_ERROR_INIT;
+  ord_plugin_error said = {.struct_size = sizeof said};
   void *state = NULL, *persistent = to_device(s, NULL, made->answer.persistent_bytes + 4);
   ord_exec exec = {.struct_size = sizeof exec, .operand = made->data, .persistent = persistent};
   if (packed) made->data[1] = to_device(s, packed, made->pack[1].bytes);
-  MUST(s->device->table->stream(s->queue, &exec.stream, &fault));
-  if (made->kernel->prepare(made->kernel, &made->node, &made->answer, s->cases.host, &state, &err) != ORD_OK ||
-      made->kernel->launch(state, &exec, &err) != ORD_OK)
-    fail_msg("%s", err.text);
-  MUST(s->device->table->wait(s->queue, &fault));
+  MUST(s->device->table->stream(s->queue, &exec.stream, &err));
+  if (made->kernel->prepare(made->kernel, &made->node, &made->answer, s->cases.host, &state, &said) != ORD_OK ||
+      made->kernel->launch(state, &exec, &said) != ORD_OK)
+    fail_msg("%s", said.text);
+  MUST(s->device->table->wait(s->queue, &err));
   made->kernel->retire(state);
   s->device->table->release(s->device, persistent);
 }
@@ -272,7 +272,7 @@ static void packs(void **state) {
   static const uint16_t as_f16[] = {0,      0x3c00, 0xbc00, 0x2e66, 0x7bff, 0x7c00, 0,     1,      0x0400,
                                     0,      0,      0,      0,      0,      0,      0,     0x3400, 0x6800,
                                     0xfc00, 0x7e00, 0x7c00, 0x3c00, 0x4000, 0x4200, 0x4400};
-  static const uint16_t as_bf16[] = {0,      0x3f80, 0xbf80, 0x3dcd, 0x4780, 0x4780, 0x322c, 0x33c0, 0x3880,
+  static const uint16_t as_bf16[] = {0,      0x3f80, 0xbf80, 0x3dcd, 0x4780, 0x4780, 0x322c, 0x3340, 0x3880,
                                      0,      0,      0,      0,      0,      0,      0,      0x3e80, 0x4500,
                                      0xff80, 0x7fc0, 0x7f62, 0x3f80, 0x4000, 0x4040, 0x4080};
   static const float two[] = {-127, 63.5f, 1.27f, 0, 0, 0};

@@ -62,9 +62,8 @@ INLINE void finish_scores(const attention_arguments &a, const flash_block &block
         float &one = score[r / 2][j][r % 2 * 2 + i];
         const int key = begin + column_of(j, i);
         const bool is_seen = key >= seen.first && key < seen.end;
-        one = score_of(a, one);
-        if (a.mask.data && is_seen) one += mask_at(a, mask, key);
-        if (!is_seen) one = -INFINITY;
+        const float added = !is_seen ? -INFINITY : a.mask.data ? mask_at(a, mask, key) : 0;
+        one = added == -INFINITY ? -INFINITY : score_of(a, one) + added; // what is hidden may be no number
       }
   }
 }

@@ -237,7 +237,7 @@ INLINE float dot(const float (&q)[NUMBERS], const uint4 (&bits)[NUMBERS / Piece:
     float x[Piece::NUMBERS];
     Piece::unpack(bits[piece], x);
 #pragma unroll
-    for (int i = 0; i < Piece::NUMBERS; i++) sum += q[piece * Piece::NUMBERS + i] * x[i];
+    for (int i = 0; i < Piece::NUMBERS; i++) sum = fmaf(q[piece * Piece::NUMBERS + i], x[i], sum);
   }
 #pragma unroll
   for (int distance = layout<Piece, WIDTH>::LANES / 2; distance; distance /= 2)
@@ -254,9 +254,9 @@ INLINE void score_keys(const attention_arguments &a, int n, const query_row &row
   for (int step = 0; step < SPLIT_STEPS; step++) {
     const int key = keys.key_of(begin, step);
     const bool is_seen = key >= row.seen.first && key < row.seen.end;
-    score[step] = score_of(a, dot<Piece, WIDTH>(q, keys.bits[step]));
-    if (a.mask.data && is_seen) score[step] += mask_at(a, mask, key);
-    if (!is_seen) score[step] = -INFINITY;
+    const float added = !is_seen ? -INFINITY : a.mask.data ? mask_at(a, mask, key) : 0;
+    const float score_of_key = score_of(a, dot<Piece, WIDTH>(q, keys.bits[step])) + added;
+    score[step] = added == -INFINITY ? -INFINITY : score_of_key; // a hidden key's numbers may be no numbers
   }
 }
 
@@ -281,7 +281,8 @@ INLINE void mix_values(const float (&score)[SPLIT_STEPS], const turn<Piece, WIDT
       float x[Piece::NUMBERS];
       Piece::unpack(values.bits[step][piece], x);
 #pragma unroll
-      for (int i = 0; i < Piece::NUMBERS; i++) own.mixed[piece * Piece::NUMBERS + i] += weight * x[i];
+      for (int i = 0; i < Piece::NUMBERS; i++)
+        own.mixed[piece * Piece::NUMBERS + i] = fmaf(weight, x[i], own.mixed[piece * Piece::NUMBERS + i]);
     }
   }
 }
@@ -432,7 +433,7 @@ template <typename Piece, int WIDTH, int ROWS> INLINE void attend(const attentio
 // ---- the instances: type of keys and values, numbers of a row at most, rows of a tile ----
 
 #define SPLIT_KERNEL(type, width, rows)                                                                                \
-  extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, 2)                                                          \
+  extern "C" __global__ void __launch_bounds__(SPLIT_THREADS, 2)                                                       \
       split_##type##_##width##_##rows(const attention_arguments a) {                                                   \
     attend<type##_piece, width, rows>(a);                                                                              \
   }                                                                                                                    \

@@ -25,7 +25,8 @@ ORD_EXPORT_KERNEL(sum_by_warps);
 extern "C" __global__ void multiply_tiled(const float *a, const float *b, float *c, int n) {
   __shared__ float of_a[16][17], of_b[16][17];
   const int row = static_cast<int>(threadIdx.x / 16), column = static_cast<int>(threadIdx.x % 16);
-  const int tiles = n / 16, i = static_cast<int>(blockIdx.x) / tiles * 16, j = static_cast<int>(blockIdx.x) % tiles * 16;
+  const int tiles = n / 16, i = static_cast<int>(blockIdx.x) / tiles * 16,
+            j = static_cast<int>(blockIdx.x) % tiles * 16;
   float sum = 0;
   for (int k = 0; k < n; k += 16) {
     of_a[row][column] = a[(i + row) * n + k + column];

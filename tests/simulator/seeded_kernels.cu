@@ -128,8 +128,8 @@ extern "C" __global__ void early_sum(const float *, float *y, int) {
 }
 ORD_EXPORT_KERNEL(early_sum);
 
-// y: [0] a ticket, [1] the sum, [2 + blocks] the parts. The last block adds them, but no fence is between a part and the
-// ticket, or one that is for the block only.
+// y: [0] a ticket, [1] the sum, [2 + blocks] the parts. The last block adds them, but no fence is between a part and
+// the ticket, or one that is for the block only.
 template <typename Fence> static __device__ void add_parts(const float *x, float *y, Fence fence) {
   __shared__ bool is_last;
   if (threadIdx.x == 0) {
@@ -143,7 +143,9 @@ template <typename Fence> static __device__ void add_parts(const float *x, float
   for (unsigned i = 0; i < gridDim.x; i++) sum += y[2 + i]; // [missing_fence] [narrow_fence]
   y[1] = sum;
 }
-extern "C" __global__ void missing_fence(const float *x, float *y, int) { add_parts(x, y, [] {}); }
+extern "C" __global__ void missing_fence(const float *x, float *y, int) {
+  add_parts(x, y, [] {});
+}
 ORD_EXPORT_KERNEL(missing_fence);
 extern "C" __global__ void narrow_fence(const float *x, float *y, int) {
   add_parts(x, y, [] { __threadfence_block(); });
