@@ -132,6 +132,9 @@ static const ord_case flash_rows_large[] = {
     {"q[1,2,$,64] k[1,2,$,64] v[1,2,$,64]", "causal=true compute=bf16 $=1,64,127,129"},
     {"q:f16[1,2,140,50] k:f16[1,1,90,50] v:f16[1,1,90,64]", "causal=false compute=bf16"},
     {"q[1,2,30,64] k[1,2,100,64] v[1,2,100,64] mask:bool[30,100]=1,0,1,1,0,0,1", "causal=true compute=bf16"},
+    {"q[1,2,140,64] k[1,2,200,64] v[1,2,200,64]",
+     "causal=false align=50 window_before=30 window_after=70 compute=bf16"},
+    {"q:bf16[1,2,20,64] k:bf16[1,1,150,64] v:bf16[1,1,150,64]", "causal=true"},
     {NULL, NULL},
 };
 

@@ -180,7 +180,7 @@ template <typename Half, int WIDTH, int TILES> INLINE void attend(const attentio
     KEYS = FLASH_KEYS(WIDTH),
     TILE_BYTES = KEYS * FLASH_STRIDE(WIDTH),
     // Queries stay in registers where these have room for them.
-    KEPT = WIDTH * TILES <= 128 ? WIDTH / 16 : 1
+    KEPT = TILES == 1 && WIDTH <= 128 ? WIDTH / 16 : 1
   };
   ORD_DYNAMIC_SHARED(char, shared);
   __shared__ unsigned seen[2]; // keys of the tile that the mask leaves, as bits
@@ -193,7 +193,9 @@ template <typename Half, int WIDTH, int TILES> INLINE void attend(const attentio
   load_tile<Half, WIDTH>(a.q, block.n, block.head, block.query, QUERIES, 0, block.queries, a.width, queries);
   load_tile<Half, WIDTH>(a.key, block.n, key_head, first, KEYS, block.all.first, block.all.end, a.width, keys);
   ord_copy_commit();
-  const bool is_plain = !a.mask.data && !(a.soft_cap > 0) && a.scale > 1e-30f; // scores grow with products
+  // Scores grow with products. Large tiles leave no registers for what else scores may be made of.
+  const bool is_plain = TILES > 1 || FLASH_IS_PLAIN(a.mask.data, a.soft_cap, a.scale);
+  const bool has_mask = !is_plain && a.mask.data;
   const float log2_of_e = 1.4426950408889634f, factor = is_plain ? a.scale * log2_of_e : log2_of_e;
   row_state<TILES> state;
   float mixed[TILES][WIDTH / 8][4];
@@ -226,14 +228,14 @@ template <typename Half, int WIDTH, int TILES> INLINE void attend(const attentio
       finish_scores(a, block, begin, score);
     else if (begin < block.inner.first || begin + KEYS > block.inner.end)
       hide_keys(a, block, begin, score);
-    if (a.mask.data) {
+    if (has_mask) {
       if (threadIdx.x < 2) seen[threadIdx.x] = 0;
       __syncthreads();
       collect_seen(score, seen);
     }
     ord_copy_wait<0>();
     __syncthreads(); // the values are there, the keys are read no more
-    if (a.mask.data) {
+    if (has_mask) {
       clear_hidden<WIDTH>(seen, values);
       __syncthreads();
     }

@@ -18,4 +18,7 @@ enum { FLASH_THREADS = 128, FLASH_WARPS = FLASH_THREADS / 32 };
 
 #define FLASH_SHARED_BYTES(width, tiles) ((FLASH_QUERIES(tiles) + 2 * FLASH_KEYS(width)) * FLASH_STRIDE(width))
 
+/* Whether scores are products times a positive number and nothing else; blocks of 128 queries serve only these. */
+#define FLASH_IS_PLAIN(has_mask, soft_cap, scale) (!(has_mask) && !((soft_cap) > 0) && (scale) > 1e-30f)
+
 #endif

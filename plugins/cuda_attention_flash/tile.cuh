@@ -49,18 +49,24 @@ template <typename Half, int WIDTH>
 INLINE void load_tile(const attention_tensor &tensor, int n, int head, int token, int rows, int begin, int end,
                       int width, char *tile) {
   const char *first = row_of(tensor, n, head, token);
-  const bool is_copied = tensor.is_vector && tensor.dtype == Half::TYPE;
-#pragma unroll 4
-  for (int i = (int)threadIdx.x; i < rows * (WIDTH / 8); i += FLASH_THREADS) {
+  const auto at_piece = [&](int i, auto load) {
     const int r = i / (WIDTH / 8), column = i % (WIDTH / 8) * 8;
     const bool is_there = token + r >= begin && token + r < end && column < width;
-    const char *row = first + r * tensor.stride[2];
-    char *into = tile + r * FLASH_STRIDE(WIDTH) + column * 2;
-    if (is_copied)
-      ord_copy16_async(into, row + column * 2, is_there);
-    else
-      *(uint4 *)into = is_there ? gather<Half>(tensor, row, column, width) : make_uint4(0, 0, 0, 0);
+    load(tile + r * FLASH_STRIDE(WIDTH) + column * 2, first + r * tensor.stride[2], column, is_there);
+  };
+  if (tensor.is_vector && tensor.dtype == Half::TYPE) {
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < rows * (WIDTH / 8); i += FLASH_THREADS)
+      at_piece(i, [](char *into, const char *row, int column, bool is_there) {
+        ord_copy16_async(into, row + column * 2, is_there);
+      });
+    return;
   }
+#pragma unroll 1 // scores and sums are in registers meanwhile
+  for (int i = (int)threadIdx.x; i < rows * (WIDTH / 8); i += FLASH_THREADS)
+    at_piece(i, [&](char *into, const char *row, int column, bool is_there) {
+      *(uint4 *)into = is_there ? gather<Half>(tensor, row, column, width) : make_uint4(0, 0, 0, 0);
+    });
 }
 
 // ---- products of tiles ----
