@@ -372,6 +372,17 @@ static inline const ord_attr *ord_node_attr(const ord_node *node, const char *na
   return NULL;
 }
 
+/* The attribute's value, or `otherwise` where the node has none of this name. */
+static inline int64_t ord_node_int(const ord_node *node, const char *name, int64_t otherwise) {
+  const ord_attr *attr = ord_node_attr(node, name);
+  return attr ? attr->value.i : otherwise;
+}
+
+static inline double ord_node_number(const ord_node *node, const char *name, double otherwise) {
+  const ord_attr *attr = ord_node_attr(node, name);
+  return attr ? attr->value.f : otherwise;
+}
+
 /* Dim `axis` of operand `which` in this run. */
 static inline int64_t ord_exec_dim(const ord_node *node, const ord_exec *exec, uint32_t which, uint32_t axis) {
   const uint32_t scalar = node->operand[which].extent[axis];

@@ -90,6 +90,8 @@ ORD_MUST_CHECK bool ord_cuda_check(ord_cuda_device *device, CUresult code, const
                                    ord_error *err);
 /* "NAME (code): description" of a result, cut to fit. */
 void ord_cuda_describe(const ord_cuda_device *device, CUresult code, char *out, size_t bytes);
+/* The same failure for a plugin, cut to fit; `err` may be NULL. Returns its code. */
+ord_status ord_cuda_tell_plugin(const ord_error *failure, ord_plugin_error *err);
 /* Every door: fails on a lost device with what lost it, else makes the context current for this thread. */
 ORD_MUST_CHECK bool ord_cuda_enter(ord_cuda_device *device, ord_error *err);
 
@@ -119,7 +121,7 @@ void ord_cuda_plugins_destroy(ord_cuda_device *device);
 
 /* ---- cuda_record.c: one launch, one step ---- */
 
-/* ord_host.gpu_launch; `context` is the device. */
+/* ord_host.gpu_launch. */
 ord_status ord_cuda_gpu_launch(void *context, ord_gpu_stream *stream, const ord_gpu_launch *launch,
                                ord_plugin_error *err);
 

@@ -70,3 +70,11 @@ bool ord_cuda_enter(ord_cuda_device *device, ord_error *err) {
   return ord_cuda_check(device, device->call.CtxSetCurrent(device->context), "cuCtxSetCurrent", "using the CUDA device",
                         err);
 }
+
+ord_status ord_cuda_tell_plugin(const ord_error *failure, ord_plugin_error *err) {
+  if (err) {
+    err->native = 0; /* stands in the text, with its name */
+    snprintf(err->text, sizeof err->text, "%.*s", (int)sizeof err->text - 1, failure->text);
+  }
+  return failure->code;
+}

@@ -15,14 +15,18 @@ void ord_cuda_chain_finish(ord_cuda_chain *chain) {
   *chain = (ord_cuda_chain){0};
 }
 
-static bool reserve(ord_cuda_chain *chain, ord_error *err) {
-  if (chain->count < chain->capacity) return true;
+/* Room for one more node; NULL when out of memory. */
+static ord_cuda_chain_node *reserve(ord_cuda_chain *chain, ord_error *err) {
+  if (chain->count < chain->capacity) return &chain->node[chain->count];
   const uint32_t capacity = chain->capacity ? 2 * chain->capacity : 64;
   ord_cuda_chain_node *grown = realloc(chain->node, capacity * sizeof *grown);
-  if (!grown) return ord_fail_memory(err, "building a graph");
+  if (!grown) {
+    ord_fail_memory(err, "building a graph");
+    return NULL;
+  }
   chain->node = grown;
   chain->capacity = capacity;
-  return true;
+  return &grown[chain->count];
 }
 
 /* The edge of a kernel that may start before the one before it has ended is a programmatic one; both must be kernels of
@@ -31,8 +35,9 @@ static bool add_node(ord_cuda_chain *chain, CUgraphNodeParams *asked, const ord_
                      ord_error *err) {
   const CUgraphEdgeData programmatic = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
                                         .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
-  if (!reserve(chain, err)) return false;
-  ord_cuda_chain_node *last = chain->count ? &chain->node[chain->count - 1] : NULL;
+  ord_cuda_chain_node *next = reserve(chain, err);
+  if (!next) return false;
+  const ord_cuda_chain_node *last = chain->count ? next - 1 : NULL;
   const bool is_programmatic = is_dependent && last && last->is_kernel && chain->device->has_dependent_launch;
   CUgraphNode node;
   if (!ord_cuda_check(chain->device,
@@ -42,8 +47,8 @@ static bool add_node(ord_cuda_chain *chain, CUgraphNodeParams *asked, const ord_
     if (step) ord_cuda_fail_step(step, "capture failed", err);
     return false;
   }
-  chain->node[chain->count++] =
-      (ord_cuda_chain_node){.node = node, .step = step, .is_kernel = asked->type == CU_GRAPH_NODE_TYPE_KERNEL};
+  chain->count++;
+  *next = (ord_cuda_chain_node){.node = node, .step = step, .is_kernel = asked->type == CU_GRAPH_NODE_TYPE_KERNEL};
   return true;
 }
 

@@ -115,7 +115,7 @@ static loaded_image *get_image(ord_cuda_plugin *plugin, const char *name, ord_er
     ord_fail_memory(err, "loading a device image");
     return NULL;
   }
-  strcpy(image->name, name);
+  memcpy(image->name, name, strlen(name) + 1);
   if (!load_image(plugin, image, err)) {
     free(image);
     return NULL;
@@ -147,7 +147,7 @@ static loaded_kernel *get_kernel(ord_cuda_plugin *plugin, loaded_image *image, c
     ord_fail_memory(err, "loading a device kernel");
     return NULL;
   }
-  strcpy(kernel->symbol, symbol);
+  memcpy(kernel->symbol, symbol, strlen(symbol) + 1);
   if (!load_kernel(plugin, image, kernel, err)) {
     free(kernel);
     return NULL;
@@ -215,27 +215,13 @@ static void host_log(void *context, int level, const char *text) {
   common->log(common->context, level, text);
 }
 
-static void give_error(const ord_error *from, ord_plugin_error *err) {
-  if (!err) return;
-  err->native = 0; /* stands in the text, with its name */
-  snprintf(err->text, sizeof err->text, "%.*s", (int)sizeof err->text - 1, from->text);
-}
-
 static ord_status host_image_kernel(void *context, const char *image, const char *symbol, uint32_t shared_bytes,
                                     void **kernel, ord_plugin_error *err) {
   ord_error failure = ORD_ERROR_INIT;
   CUkernel found = NULL;
-  if (!find_kernel(context, image, symbol, shared_bytes, &found, &failure)) {
-    give_error(&failure, err);
-    return failure.code;
-  }
+  if (!find_kernel(context, image, symbol, shared_bytes, &found, &failure)) return ord_cuda_tell_plugin(&failure, err);
   *kernel = found;
   return ORD_OK;
-}
-
-static ord_status host_gpu_launch(void *context, ord_gpu_stream *stream, const ord_gpu_launch *launch,
-                                  ord_plugin_error *err) {
-  return ord_cuda_gpu_launch(((ord_cuda_plugin *)context)->device, stream, launch, err);
 }
 
 static void *host_find(void *context, const char *name_and_version) {
@@ -261,7 +247,7 @@ static ord_cuda_plugin *make_plugin(ord_cuda_device *device, const ord_registry 
                           .release = host_release,
                           .log = host_log,
                           .image_kernel = host_image_kernel,
-                          .gpu_launch = host_gpu_launch,
+                          .gpu_launch = ord_cuda_gpu_launch,
                           .find = host_find};
   made->next = device->plugin;
   device->plugin = made;

@@ -129,11 +129,7 @@ ord_status ord_cuda_gpu_launch(void *context, ord_gpu_stream *base, const ord_gp
   if (take_launch(stream, launch, &failure)) return ORD_OK;
   if (!stream->has_failed) stream->failure = failure;
   stream->has_failed = true;
-  if (err) {
-    err->native = 0; /* stands in the text, with its name */
-    snprintf(err->text, sizeof err->text, "%.*s", (int)sizeof err->text - 1, failure.text);
-  }
-  return failure.code;
+  return ord_cuda_tell_plugin(&failure, err);
 }
 
 /* ---- one step ---- */

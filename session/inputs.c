@@ -101,7 +101,7 @@ bool ord_session_set(ord_session *session, const char *name, const ord_tensor *t
 }
 
 bool ord_session_set_tokens(ord_session *session, const int32_t *id, int64_t rows, int64_t count, ord_error *err) {
-  const int64_t dim[2] = {rows, count};
+  const int64_t dim[ORD_RANK_MAX] = {rows, count};
   size_t bytes = 0;
   if (session->token_input == ORD_NONE)
     return ord_fail(err, ORD_INVALID, "the model has no input with fill: tokens; wanted one");

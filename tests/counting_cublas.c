@@ -22,7 +22,7 @@ static void *find(const char *name) {
 /* `change`: how many objects a successful call adds. */
 #define COUNTED(name, change, parameters, arguments)                                                                   \
   cublasStatus_t cublasLt##name parameters {                                                                           \
-    const __typeof__(cublasLt##name) *real = find("cublasLt" #name);                                                   \
+    __typeof__(cublasLt##name) *const real = find("cublasLt" #name);                                                   \
     if (++counting_calls == counting_fail_at || !real) return CUBLAS_STATUS_INTERNAL_ERROR;                            \
     const cublasStatus_t status = real arguments;                                                                      \
     if (status == CUBLAS_STATUS_SUCCESS) counting_live += change;                                                      \
@@ -61,6 +61,6 @@ COUNTED(Matmul, 0,
 
 size_t cublasLtGetVersion(void) { return counting_version ? counting_version : CUBLAS_VERSION; }
 const char *cublasLtGetStatusString(cublasStatus_t status) {
-  const __typeof__(cublasLtGetStatusString) *real = find("cublasLtGetStatusString");
+  __typeof__(cublasLtGetStatusString) *const real = find("cublasLtGetStatusString");
   return real ? real(status) : "";
 }

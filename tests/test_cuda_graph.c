@@ -79,20 +79,20 @@ static void test_lost_code(void **state) {
 }
 
 /* Calls that a driver refuses. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define IGNORED __attribute__((unused))
 #define REFUSED(name, ...)                                                                                             \
   static CUresult refused_##name(__VA_ARGS__) { return CUDA_ERROR_NOT_SUPPORTED; }
-REFUSED(begin, CUstream stream, CUstreamCaptureMode mode)
-REFUSED(nodes, CUgraph graph, CUgraphNode *node, size_t *count)
-REFUSED(type, CUgraphNode node, CUgraphNodeType *type)
-REFUSED(create, CUgraph *graph, unsigned flags)
-REFUSED(add, CUgraphNode *node, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edge, size_t count,
-        CUgraphNodeParams *asked)
-REFUSED(instantiate, CUgraphExec *made, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *asked)
-REFUSED(upload, CUgraphExec executable, CUstream stream)
-REFUSED(launch, CUgraphExec executable, CUstream stream)
-REFUSED(event, CUevent *event, unsigned flags)
-REFUSED(record, CUevent event, CUstream stream)
+REFUSED(begin, IGNORED CUstream stream, IGNORED CUstreamCaptureMode mode)
+REFUSED(nodes, IGNORED CUgraph graph, IGNORED CUgraphNode *node, IGNORED size_t *count)
+REFUSED(type, IGNORED CUgraphNode node, IGNORED CUgraphNodeType *type)
+REFUSED(create, IGNORED CUgraph *graph, IGNORED unsigned flags)
+REFUSED(add, IGNORED CUgraphNode *node, IGNORED CUgraph graph, IGNORED const CUgraphNode *before,
+        IGNORED const CUgraphEdgeData *edge, IGNORED size_t count, IGNORED CUgraphNodeParams *asked)
+REFUSED(instantiate, IGNORED CUgraphExec *made, IGNORED CUgraph graph, IGNORED CUDA_GRAPH_INSTANTIATE_PARAMS *asked)
+REFUSED(upload, IGNORED CUgraphExec executable, IGNORED CUstream stream)
+REFUSED(launch, IGNORED CUgraphExec executable, IGNORED CUstream stream)
+REFUSED(event, IGNORED CUevent *event, IGNORED unsigned flags)
+REFUSED(record, IGNORED CUevent event, IGNORED CUstream stream)
 
 static void refused_calls(void **state) {
   (void)state;

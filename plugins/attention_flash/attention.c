@@ -36,16 +36,6 @@ typedef struct flash_state {
 
 /* ---- prepare and retire ----------------------------------------------------------------------------------------- */
 
-static int64_t attr_int(const ord_node *node, const char *name, int64_t otherwise) {
-  const ord_attr *attr = ord_node_attr(node, name);
-  return attr ? attr->value.i : otherwise;
-}
-
-static double attr_number(const ord_node *node, const char *name, double otherwise) {
-  const ord_attr *attr = ord_node_attr(node, name);
-  return attr ? attr->value.f : otherwise;
-}
-
 /* Where products need nothing but a scale, the exponent takes it. */
 static void choose_exponent(flash_state *made, double scale, double soft_cap) {
   const double log2_of_e = 1.4426950408889634;
@@ -86,12 +76,12 @@ static ord_status flash_prepare(const ord_kernel *kernel, const ord_node *node, 
       .lengths = find_operand(node, ord_node_find(node, "lengths")),
       .past = find_operand(node, ord_node_find(node, "past")),
       .out = find_operand(node, ord_node_output(node, 0)),
-      .is_causal = attr_int(node, "causal", 0) != 0,
-      .align = attr_int(node, "align", ORD_LAST),
-      .window_before = attr_int(node, "window_before", -1),
-      .window_after = attr_int(node, "window_after", -1),
+      .is_causal = ord_node_int(node, "causal", 0) != 0,
+      .align = ord_node_int(node, "align", ORD_LAST),
+      .window_before = ord_node_int(node, "window_before", -1),
+      .window_after = ord_node_int(node, "window_after", -1),
   };
-  choose_exponent(made, attr_number(node, "scale", 1), attr_number(node, "soft_cap", 0));
+  choose_exponent(made, ord_node_number(node, "scale", 1), ord_node_number(node, "soft_cap", 0));
   ord_answer again = {.struct_size = sizeof again};
   if (!flash_lay_out(node, &made->layout, &again)) {
     snprintf(err->text, sizeof err->text, "%s", again.reason);

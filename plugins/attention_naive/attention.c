@@ -109,16 +109,6 @@ static ord_status attention_query(const ord_kernel *kernel, const ord_node *node
 
 /* ---- prepare ---- */
 
-static int64_t attr_int(const ord_node *node, const char *name, int64_t otherwise) {
-  const ord_attr *attr = ord_node_attr(node, name);
-  return attr ? attr->value.i : otherwise;
-}
-
-static double attr_number(const ord_node *node, const char *name, double otherwise) {
-  const ord_attr *attr = ord_node_attr(node, name);
-  return attr ? attr->value.f : otherwise;
-}
-
 static ord_status attention_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
                                     const ord_host *host, void **state, ord_plugin_error *err) {
   (void)kernel, (void)answer;
@@ -130,12 +120,12 @@ static ord_status attention_prepare(const ord_kernel *kernel, const ord_node *no
   *made = (attention_state){
       .node = node,
       .host = host,
-      .is_causal = attr_int(node, "causal", 0) != 0,
-      .align = attr_int(node, "align", ORD_LAST),
-      .window_before = attr_int(node, "window_before", -1),
-      .window_after = attr_int(node, "window_after", -1),
-      .scale = (float)attr_number(node, "scale", 1),
-      .soft_cap = (float)attr_number(node, "soft_cap", 0),
+      .is_causal = ord_node_int(node, "causal", 0) != 0,
+      .align = ord_node_int(node, "align", ORD_LAST),
+      .window_before = ord_node_int(node, "window_before", -1),
+      .window_after = ord_node_int(node, "window_after", -1),
+      .scale = (float)ord_node_number(node, "scale", 1),
+      .soft_cap = (float)ord_node_number(node, "soft_cap", 0),
   };
   *state = made;
   return ORD_OK;

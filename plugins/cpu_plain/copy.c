@@ -90,7 +90,7 @@ static void slice_chunk(const plain_state *state, const ord_exec *exec) {
   static const char zero[8];
   const plain_view into = plain_view_output(state, exec, 0), in = plain_view_of(state, exec, 0);
   const uint32_t axis = plain_axis(state->node, in.rank);
-  const int64_t step = plain_int(state->node, "step", 1), given = plain_int(state->node, "start", 0);
+  const int64_t step = ord_node_int(state->node, "step", 1), given = ord_node_int(state->node, "start", 0);
   const int64_t start = given < 0 ? given + in.dim[axis] : given, wanted = into.dim[axis];
   const int64_t before = start < 0 ? (-start + step - 1) / step : 0, missing = before < wanted ? before : wanted;
   plain_view nothing = cut_axis(into, axis, 0, missing, 1);

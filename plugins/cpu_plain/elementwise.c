@@ -122,7 +122,7 @@ static ord_status binary_prepare(const ord_kernel *kernel, const ord_node *node,
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].op, kernel->op) == 0) made->apply = known[i].apply;
   made->out = ord_node_output(node, 0);
-  made->number = (float)plain_number(node, "number", 0);
+  made->number = (float)ord_node_number(node, "number", 0);
   made->write = plain_writer(ORD_F32);
   made->is_f32 = true;
   made->dense_count = plain_dense_count(&node->operand[made->out]);

@@ -48,7 +48,7 @@ static ord_status lookup_prepare(const ord_kernel *kernel, const ord_node *node,
   made->table = ord_node_find(node, "weight");
   made->scale = ord_node_find(node, "weight_scale");
   made->out = ord_node_output(node, 0);
-  made->offset = plain_int(node, "offset", 0);
+  made->offset = ord_node_int(node, "offset", 0);
   made->read = plain_reader(node->operand[made->table].dtype);
   made->read_f32 = plain_reader(ORD_F32);
   made->write = plain_writer(ORD_F32);

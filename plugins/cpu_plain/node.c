@@ -150,23 +150,13 @@ int64_t plain_chunks(plain_level level, int64_t work) {
   return chunks > CHUNKS_MAX ? CHUNKS_MAX : chunks;
 }
 
-double plain_number(const ord_node *node, const char *attr, double otherwise) {
-  const ord_attr *found = ord_node_attr(node, attr);
-  return found ? found->value.f : otherwise;
-}
-
-int64_t plain_int(const ord_node *node, const char *attr, int64_t otherwise) {
-  const ord_attr *found = ord_node_attr(node, attr);
-  return found ? found->value.i : otherwise;
-}
-
 bool plain_word_is(const ord_node *node, const char *attr, const char *word) {
   const ord_attr *found = ord_node_attr(node, attr);
   return found && strcmp(found->value.s, word) == 0;
 }
 
 uint32_t plain_axis(const ord_node *node, uint32_t rank) {
-  const int64_t axis = plain_int(node, "axis", -1);
+  const int64_t axis = ord_node_int(node, "axis", -1);
   return (uint32_t)(axis < 0 ? axis + rank : axis);
 }
 

@@ -65,8 +65,6 @@ int64_t plain_dense_count(const ord_operand *operand);
 int64_t plain_multiply(int64_t a, int64_t b); /* of counts; saturates */
 
 const char *plain_type_name(uint16_t type);
-double plain_number(const ord_node *node, const char *attr, double otherwise);
-int64_t plain_int(const ord_node *node, const char *attr, int64_t otherwise);
 bool plain_word_is(const ord_node *node, const char *attr, const char *word);
 /* Attribute `axis`, counted from 0. */
 uint32_t plain_axis(const ord_node *node, uint32_t rank);

@@ -43,7 +43,7 @@ static ord_status rope_query(const ord_kernel *kernel, const ord_node *node, ord
 static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, const ord_answer *answer,
                                const ord_host *host, void **state, ord_plugin_error *err) {
   (void)kernel;
-  const int64_t rotary = plain_int(node, "rotary", node->operand[0].dim[3]), half = rotary / 2;
+  const int64_t rotary = ord_node_int(node, "rotary", node->operand[0].dim[3]), half = rotary / 2;
   rope_state *made = plain_state_create(node, answer, host, sizeof *made + (size_t)half * sizeof *made->frequency, err);
   if (!made) return ORD_NO_MEMORY;
   made->in = ord_node_find(node, "in");
@@ -54,7 +54,7 @@ static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, c
   made->out = ord_node_output(node, 0);
   made->half = half;
   made->is_interleaved = plain_word_is(node, "pairing", "interleaved");
-  const double theta = plain_number(node, "theta", 1);
+  const double theta = ord_node_number(node, "theta", 1);
   for (int64_t i = 0; i < half; i++) made->frequency[i] = pow(theta, -2.0 * (double)i / (double)rotary);
   *state = made;
   return ORD_OK;

@@ -105,7 +105,7 @@ static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, co
   made->weight = ord_node_find(node, "weight");
   made->bias = ord_node_find(node, "bias");
   made->axis = plain_axis(node, node->operand[0].rank);
-  made->eps = plain_number(node, "eps", 0);
+  made->eps = ord_node_number(node, "eps", 0);
   made->read = plain_reader(node->operand[0].dtype);
   made->write = plain_writer(ORD_F32);
   find_dense_rows(made);

@@ -26,7 +26,7 @@ static ord_status refuse(library *out, ord_plugin_error *err) {
 
 ord_status library_open(const ord_host *host, library *out, ord_plugin_error *err) {
   const char *path = host->find ? host->find(host->context, "library.cublasLt@1") : NULL;
-  *out = (library){NULL};
+  *out = (library){0};
   if (!path) {
     snprintf(err->text, sizeof err->text, "the host names no library.cublasLt@1; wanted the file to open");
     return refuse(out, err);

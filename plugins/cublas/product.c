@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "cuda_weights/rows16.h"
 #include "layouts.h"
 
 static ord_status refuse(char *reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -39,7 +40,7 @@ static bool join_rows(const ord_operand *operand, int64_t *rows, int64_t *stride
 
 /* Fills in how the matrix is stored; strides are in bytes. */
 static bool lay_out(matrix *made, int64_t vector_stride, int64_t number_stride) {
-  const int64_t bytes = layouts_number_bytes(made->type);
+  const int64_t bytes = rows16_number_bytes(made->type);
   if (made->count == 1) vector_stride = made->length * bytes;
   if (made->length == 1) number_stride = bytes;
   made->is_turned = number_stride != bytes;
@@ -80,13 +81,13 @@ static ord_status read_weight(const ord_node *node, product *made, char *reason)
   made->weight.count = made->width;
   made->weight.length = made->depth;
   made->weight.alignment = alignment_of(weight);
-  if (layouts_rows_are_stored(weight, made->weight.type) || weight->role != ORD_WEIGHT) {
+  if (rows16_are_stored(weight, made->weight.type) || weight->role != ORD_WEIGHT) {
     if (weight->dtype == made->weight.type && lay_out(&made->weight, weight->stride[0], weight->stride[1]))
       return ORD_OK;
     return refuse(reason, "weight is a view of one; wanted rows or columns of numbers side by side, of type %u",
                   made->weight.type);
   }
-  made->weight.stride = layouts_row_bytes(made->depth, made->weight.type) / layouts_number_bytes(made->weight.type);
+  made->weight.stride = layouts_row_bytes(made->depth, made->weight.type) / rows16_number_bytes(made->weight.type);
   made->weight.alignment = 64; /* of packed memory */
   made->weight_pack = layouts_rows_pack(weight, made->weight.type);
   return ORD_OK;
@@ -94,7 +95,7 @@ static ord_status read_weight(const ord_node *node, product *made, char *reason)
 
 static ord_status read_input(const ord_node *node, product *made, char *reason) {
   const ord_operand *in = &node->operand[made->in.which];
-  const int64_t bytes = layouts_number_bytes(in->dtype);
+  const int64_t bytes = rows16_number_bytes(in->dtype);
   int64_t rows, stride;
   made->in.count = made->rows;
   made->in.length = made->depth;
@@ -108,7 +109,7 @@ static ord_status read_input(const ord_node *node, product *made, char *reason) 
   if (stride % bytes || in->stride[in->rank - 1] % bytes) return refuse(reason, "in is not aligned to its numbers");
   made->cast_row_stride = stride / bytes;
   made->cast_number_stride = in->stride[in->rank - 1] / bytes;
-  made->in.stride = layouts_row_bytes(made->depth, made->in.type) / layouts_number_bytes(made->in.type);
+  made->in.stride = layouts_row_bytes(made->depth, made->in.type) / rows16_number_bytes(made->in.type);
   made->in.alignment = WORKSPACE_ALIGNMENT;
   made->cast_bytes = (uint64_t)(made->rows * layouts_row_bytes(made->depth, made->in.type));
   return ORD_OK;
@@ -131,7 +132,7 @@ static bool read_result(const ord_node *node, const product *made, matrix *out) 
 /* A vector [width] that is added to each row; the library reads it in the result's type. */
 static bool take_bias(const ord_node *node, uint32_t which, product *made) {
   const ord_operand *bias = &node->operand[which];
-  const bool is_dense = made->width == 1 || bias->stride[0] == layouts_number_bytes(bias->dtype);
+  const bool is_dense = made->width == 1 || bias->stride[0] == rows16_number_bytes(bias->dtype);
   if (made->bias != ORD_NONE || bias->rank != 1 || bias->dim[0] != made->width) return false;
   if (bias->dtype != made->out.type || !is_dense) {
     if (bias->role != ORD_WEIGHT || made->out.type != ORD_F32 || !is_float(bias->dtype)) return false;

@@ -69,16 +69,6 @@ static inline ord_status attention_check(const ord_node *node, ord_answer *answe
 
 /* ---- prepare ---------------------------------------------------------------------------------------------------- */
 
-static inline int64_t attention_int(const ord_node *node, const char *name, int64_t otherwise) {
-  const ord_attr *attr = ord_node_attr(node, name);
-  return attr ? attr->value.i : otherwise;
-}
-
-static inline double attention_number(const ord_node *node, const char *name, double otherwise) {
-  const ord_attr *attr = ord_node_attr(node, name);
-  return attr ? attr->value.f : otherwise;
-}
-
 static inline bool attention_is_vector(const ord_operand *operand) {
   const uint32_t last = operand->rank - 1;
   if (operand->rank == 0 || operand->align_log2 < 4 || operand->stride[last] != operand->block_bytes) return false;
@@ -122,12 +112,12 @@ static inline attention_arguments attention_describe(const ord_node *node) {
       .past = attention_describe_slot(node, "past"),
       .out = attention_describe_operand(node, ord_node_output(node, 0)),
       .probabilities = attention_describe_operand(node, ord_node_output(node, 1)),
-      .align = attention_int(node, "align", ORD_LAST),
-      .window_before = attention_int(node, "window_before", -1),
-      .window_after = attention_int(node, "window_after", -1),
-      .is_causal = attention_int(node, "causal", 0) != 0,
-      .scale = (float)attention_number(node, "scale", 1),
-      .soft_cap = (float)attention_number(node, "soft_cap", 0),
+      .align = ord_node_int(node, "align", ORD_LAST),
+      .window_before = ord_node_int(node, "window_before", -1),
+      .window_after = ord_node_int(node, "window_after", -1),
+      .is_causal = ord_node_int(node, "causal", 0) != 0,
+      .scale = (float)ord_node_number(node, "scale", 1),
+      .soft_cap = (float)ord_node_number(node, "soft_cap", 0),
   };
   made.batch = attention_describe_size(node, &made.q, 0);
   made.queries = attention_describe_size(node, &made.q, 2);

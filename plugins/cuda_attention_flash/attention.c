@@ -34,8 +34,8 @@ static flash_plan plan_of(const ord_node *node) {
   for (size_t i = 0; i < sizeof widths / sizeof *widths && made.width < width; i++) made.width = widths[i];
   /* The larger block reads keys half as often; it pays once there are enough of them. */
   const bool is_plain =
-      FLASH_IS_PLAIN(ord_node_find(node, "mask") != ORD_NONE, (float)attention_number(node, "soft_cap", 0),
-                     (float)attention_number(node, "scale", 1));
+      FLASH_IS_PLAIN(ord_node_find(node, "mask") != ORD_NONE, (float)ord_node_number(node, "soft_cap", 0),
+                     (float)ord_node_number(node, "scale", 1));
   if (is_plain && made.width == 64 && blocks_of(q, 2) >= node->device->cores) made.tiles = 2;
   made.blocks = blocks_of(q, made.tiles);
   return made;

@@ -279,8 +279,8 @@ static ord_status take_prepare(const ord_kernel *kernel, const ord_node *node, c
   take_state *made = core_state_create(node, answer, host, sizeof *made, err);
   if (!made) return ORD_NO_MEMORY;
   made->element = find_element(node);
-  made->start = core_int(node, "start", 0);
-  made->step = core_int(node, "step", 1);
+  made->start = ord_node_int(node, "start", 0);
+  made->step = ord_node_int(node, "step", 1);
   plan_groups(node, made);
   const int64_t count = core_count(&node->operand[ord_node_output(node, 0)]);
   made->is_small = count <= INT32_MAX;

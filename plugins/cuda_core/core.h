@@ -43,10 +43,9 @@ ord_status core_check(const ord_node *node, const core_rule *rule, ord_answer *a
 bool core_is_laid_out_alike(const ord_node *node, uint32_t which);
 
 const char *core_type_name(uint16_t type);
-int64_t core_multiply(int64_t a, int64_t b);    /* of counts; saturates */
+int64_t core_multiply(int64_t a, int64_t b); /* of counts; saturates */
+static inline int64_t core_divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 int64_t core_count(const ord_operand *operand); /* elements at the plan's maximum; saturates */
-double core_number(const ord_node *node, const char *attr, double otherwise);
-int64_t core_int(const ord_node *node, const char *attr, int64_t otherwise);
 bool core_word_is(const ord_node *node, const char *attr, const char *word);
 /* Attribute `axis`, counted from 0. */
 uint32_t core_axis(const ord_node *node, uint32_t rank);

@@ -90,7 +90,7 @@ static ord_status binary_prepare(const ord_kernel *kernel, const ord_node *node,
   if (!made) return ORD_NO_MEMORY;
   size_t which = 0;
   while (strcmp(known[which].op, kernel->op) != 0) which++;
-  made->number = (float)core_number(node, "number", 0);
+  made->number = (float)ord_node_number(node, "number", 0);
   made->view[0] = core_view_of(node, ord_node_output(node, 0));
   for (uint32_t i = 0; i < 2; i++) {
     const core_view in = core_view_of(node, i);

@@ -44,7 +44,7 @@ static ord_status lookup_prepare(const ord_kernel *kernel, const ord_node *node,
   made->table = ord_node_find(node, "weight");
   made->scale = ord_node_find(node, "weight_scale");
   made->out = ord_node_output(node, 0);
-  made->offset = core_int(node, "offset", 0);
+  made->offset = ord_node_int(node, "offset", 0);
   int64_t count = core_count(&node->operand[made->out]);
   made->is_small = count <= INT32_MAX;
   made->is_vector =

@@ -9,7 +9,7 @@
 #include "epilogue.h"
 #include "matmul_weight.h"
 
-enum { GEMV_ROWS_MAX = 8, GRID_Y_MAX = 65535, BLOCKS_PER_CORE = 4, DEPTH_MAX = 1 << 28 };
+enum { GEMV_ROWS_MAX = 8, BLOCKS_PER_CORE = 4, DEPTH_MAX = 1 << 28 };
 
 typedef struct gemv_state {
   core_state base;
@@ -51,16 +51,14 @@ static const gemv_shape *find_shape(const ord_node *node, uint16_t type) {
   return found;
 }
 
-static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 static int64_t row_groups(const ord_node *node, const gemv_shape *shape) {
-  return divide_up(rows_limit(node), shape->rows);
+  return core_divide_up(rows_limit(node), shape->rows);
 }
 
 /* Warps share the depth, 32 units at a time; how they do follows from the weight alone. */
 static uint32_t warps_for(const weight_layout *layout) {
-  const int64_t parts = layout->row_units > 32 ? divide_up(layout->row_units, 32) : 1;
-  const int64_t warps = divide_up(parts, divide_up(parts, GEMV_WARPS_MAX));
+  const int64_t parts = layout->row_units > 32 ? core_divide_up(layout->row_units, 32) : 1;
+  const int64_t warps = core_divide_up(parts, core_divide_up(parts, GEMV_WARPS_MAX));
   return warps < GEMV_WARPS_MIN ? GEMV_WARPS_MIN : (uint32_t)warps;
 }
 
@@ -121,17 +119,11 @@ static ord_status gemv_prepare(const ord_kernel *kernel, const ord_node *node, c
   rows_join(&made->rows);
   made->has_vectors = rows_are_vectors(made);
   const gemv_shape *shape = find_shape(node, made->layout.type);
-  const ord_status status = core_work_prepare(&made->base, "matmul_gemv", shape->symbol, 0, &made->work, err);
-  if (status != ORD_OK) {
-    core_retire(made);
-    return status;
-  }
-  const int64_t groups = row_groups(node, shape);
   made->work.threads[0] = 32 * warps_for(&made->layout);
-  made->work.blocks[0] = (uint32_t)divide_up(node->operand[made->weight].dim[0], shape->columns);
-  made->work.blocks[1] = groups > 0 ? (uint32_t)groups : 1;
-  *state = made;
-  return ORD_OK;
+  made->work.blocks[0] = (uint32_t)core_divide_up(node->operand[made->weight].dim[0], shape->columns);
+  made->work.blocks[1] = (uint32_t)row_groups(node, shape);
+  const ord_status status = core_work_prepare(&made->base, "matmul_gemv", shape->symbol, 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status gemv_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {

@@ -7,8 +7,6 @@
 #include "epilogue.h"
 #include "matmul_weight.h"
 
-enum { GRID_Y_MAX = 65535 };
-
 typedef struct tiled_state {
   core_state base;
   core_work work;
@@ -21,16 +19,14 @@ typedef struct tiled_state {
   core_view batches; /* of `by`, its leading axes */
 } tiled_state;
 
-static int64_t tiles_of(int64_t count, int64_t size) { return count / size + (count % size != 0); }
-
 /* Tiles of rows at the plan's maximum. */
 static int64_t row_tiles(const ord_node *node) {
   const ord_operand *out = &node->operand[ord_node_output(node, 0)];
   const uint32_t by = ord_node_find(node, "by");
   const int64_t rows = rows_limit(node);
-  if (by == ORD_NONE || node->operand[by].rank <= 2) return tiles_of(rows, TILE_ROWS);
+  if (by == ORD_NONE || node->operand[by].rank <= 2) return core_divide_up(rows, TILE_ROWS);
   const int64_t batch_rows = out->dim[out->rank - 2];
-  return batch_rows > 0 ? core_multiply(rows / batch_rows, tiles_of(batch_rows, TILE_ROWS)) : 0;
+  return batch_rows > 0 ? core_multiply(rows / batch_rows, core_divide_up(batch_rows, TILE_ROWS)) : 0;
 }
 
 /* A weight that is stored or packed by rows is shared with other kernels; one that is seen through a view, or cannot be
@@ -94,18 +90,13 @@ static ord_status tiled_prepare(const ord_kernel *kernel, const ord_node *node, 
     (void)find_layout(node, made->by, &made->layout, &unused);
   }
   plan_rows(made, node, answer);
-  const ord_status status = core_work_prepare(&made->base, "matmul_tiled", "matmul_tiled", 0, &made->work, err);
-  if (status != ORD_OK) {
-    core_retire(made);
-    return status;
-  }
   const ord_operand *out = &node->operand[ord_node_output(node, 0)];
-  const int64_t columns = tiles_of(out->dim[out->rank - 1], TILE_COLUMNS), rows = row_tiles(node);
+  const int64_t rows = row_tiles(node);
   made->work.threads[0] = TILE_THREADS;
-  made->work.blocks[0] = columns > 0 ? (uint32_t)columns : 1;
-  made->work.blocks[1] = rows < 1 ? 1 : rows < GRID_Y_MAX ? (uint32_t)rows : GRID_Y_MAX;
-  *state = made;
-  return ORD_OK;
+  made->work.blocks[0] = (uint32_t)core_divide_up(out->dim[out->rank - 1], TILE_COLUMNS);
+  made->work.blocks[1] = rows < GRID_Y_MAX ? (uint32_t)rows : GRID_Y_MAX;
+  const ord_status status = core_work_prepare(&made->base, "matmul_tiled", "matmul_tiled", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 /* The weight [columns, depth] or the value [.., depth, columns]. */

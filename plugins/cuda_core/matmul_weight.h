@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a matmul wants its weight [columns, depth] laid out: rows one behind the other, each of whole units of 16 aligned
- * bytes, the rest of the last unit zero. Many weights are stored so; the others are packed. One layout for all kernels
- * of matmul, so that a model's plans share it.
+ * How a matmul wants its weight [columns, depth] laid out: as rows16.h says, in the type in which products are made.
+ * One layout for all kernels of matmul, so that a model's plans share it.
  */
 #ifndef CORE_MATMUL_WEIGHT_H
 #define CORE_MATMUL_WEIGHT_H
 
 #include "core.h"
+#include "cuda_weights/rows16.h"
 #include "matmul.h"
 
-/* Names the layouts. A kernel of another plugin that wants the same rows may use the same keys. */
-#define KEY_ROWS16_F32 UINT64_C(0x6f72726f77163201)
-#define KEY_ROWS16_F16 UINT64_C(0x6f72726f77161602)
-#define KEY_ROWS16_BF16 UINT64_C(0x6f72726f7716b603)
-#define KEY_ROWS16_I8 UINT64_C(0x6f72726f77160804)
-#define KEY_ROWS16_I8_SCALED UINT64_C(0x6f72726f77160805) /* f32 [columns] of scales behind the rows */
+_Static_assert((int)UNIT_BYTES == (int)ROWS16_UNIT, "device code reads what pack writes");
+
+enum { GRID_Y_MAX = 65535 }; /* blocks of a grid along y */
 
 typedef struct weight_layout {
   uint16_t type;                     /* of the numbers that the kernel reads */

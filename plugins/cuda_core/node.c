@@ -82,23 +82,13 @@ int64_t core_count(const ord_operand *operand) {
   return count;
 }
 
-double core_number(const ord_node *node, const char *attr, double otherwise) {
-  const ord_attr *found = ord_node_attr(node, attr);
-  return found ? found->value.f : otherwise;
-}
-
-int64_t core_int(const ord_node *node, const char *attr, int64_t otherwise) {
-  const ord_attr *found = ord_node_attr(node, attr);
-  return found ? found->value.i : otherwise;
-}
-
 bool core_word_is(const ord_node *node, const char *attr, const char *word) {
   const ord_attr *found = ord_node_attr(node, attr);
   return found && strcmp(found->value.s, word) == 0;
 }
 
 uint32_t core_axis(const ord_node *node, uint32_t rank) {
-  const int64_t axis = core_int(node, "axis", -1);
+  const int64_t axis = ord_node_int(node, "axis", -1);
   return (uint32_t)(axis < 0 ? axis + rank : axis);
 }
 
@@ -159,7 +149,7 @@ ord_status core_work_launch(const core_state *state, const ord_exec *exec, const
 }
 
 void core_work_spread(core_work *work, int64_t count, uint32_t threads) {
-  const int64_t blocks = count / threads + (count % threads != 0);
+  const int64_t blocks = core_divide_up(count, threads);
   work->threads[0] = threads;
   work->blocks[0] = (uint32_t)(blocks < 1 ? 1 : blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks);
 }

@@ -38,17 +38,12 @@ static ord_status norm_prepare(const ord_kernel *kernel, const ord_node *node, c
   made->weight = rows_add(&made->rows, ord_node_find(node, "weight"));
   made->bias = rows_add(&made->rows, ord_node_find(node, "bias"));
   rows_join(&made->rows);
-  const ord_status status = core_work_prepare(&made->base, "norm", "norm_rows", 0, &made->work, err);
-  if (status != ORD_OK) {
-    core_retire(made);
-    return status;
-  }
   const ord_operand *in = &node->operand[ord_node_find(node, "in")];
-  const int64_t rows = rows_limit(node), threads = (in->dim[in->rank - 1] / NORM_KEPT + 32) / 32 * 32;
+  const int64_t threads = (in->dim[in->rank - 1] / NORM_KEPT + 32) / 32 * 32;
   made->work.threads[0] = threads < NORM_THREADS_MAX ? (uint32_t)threads : NORM_THREADS_MAX;
-  made->work.blocks[0] = rows > 0 ? (uint32_t)rows : 1;
-  *state = made;
-  return ORD_OK;
+  made->work.blocks[0] = (uint32_t)rows_limit(node);
+  const ord_status status = core_work_prepare(&made->base, "norm", "norm_rows", 0, &made->work, err);
+  return core_state_prepared(made, status, state);
 }
 
 static ord_status norm_launch(void *state, const ord_exec *exec, ord_plugin_error *err) {
@@ -60,7 +55,7 @@ static ord_status norm_launch(void *state, const ord_exec *exec, ord_plugin_erro
                                    .out = rows_place(&made->rows, 0, exec),
                                    .columns = core_size_of(node, exec, in, node->operand[in].rank - 1)};
   arguments.norm = (norm_arguments){.is_centred = strcmp(node->op, "layernorm") == 0,
-                                    .eps = (float)core_number(node, "eps", 0),
+                                    .eps = (float)ord_node_number(node, "eps", 0),
                                     .weight = rows_place(&made->rows, made->weight, exec),
                                     .bias = rows_place(&made->rows, made->bias, exec)};
   return core_work_launch(&made->base, exec, &made->work, &arguments, sizeof arguments, err);

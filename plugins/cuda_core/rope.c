@@ -41,9 +41,9 @@ static ord_status rope_prepare(const ord_kernel *kernel, const ord_node *node, c
   made->factors = ord_node_find(node, "factors");
   made->out = ord_node_output(node, 0);
   const ord_operand *in = &node->operand[made->in]; // [batch, heads, tokens, width]
-  const int64_t rotary = core_int(node, "rotary", in->dim[3]);
+  const int64_t rotary = ord_node_int(node, "rotary", in->dim[3]);
   made->half = rotary / 2;
-  made->exponent = log2(core_number(node, "theta", 1)) * -2.0 / (double)rotary;
+  made->exponent = log2(ord_node_number(node, "theta", 1)) * -2.0 / (double)rotary;
   made->is_interleaved = core_word_is(node, "pairing", "interleaved");
   const int64_t groups = (in->dim[1] + ROPE_HEADS - 1) / ROPE_HEADS;
   const int64_t threads =

@@ -54,7 +54,7 @@ static ord_status row_prepare(const ord_kernel *kernel, const ord_node *node, co
   while (strcmp(known[which].op, kernel->op) != 0) which++;
   const core_view view[] = {core_view_of(node, ord_node_output(node, 0)), core_view_of(node, 0)};
   const uint32_t axis = core_axis(node, view[0].rank);
-  made->eps = core_number(node, "eps", 0);
+  made->eps = ord_node_number(node, "eps", 0);
   made->is_vector = axis + 1 == view[0].rank;
   for (int i = 0; i < 2; i++) {
     made->is_vector = made->is_vector && core_view_has_groups(&view[i], ROW_VECTOR);
