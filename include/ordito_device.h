@@ -103,6 +103,15 @@ static __device__ __forceinline__ void ord_load_matrix_x4_transposed(uint32_t (&
                : "memory");
 }
 
+/* ---- functions --------------------------------------------------------------------------------------------------- */
+
+/* 2 to the power of x as one instruction, to 2 units in the last place; 0 where that is below 2^-126. */
+static __device__ __forceinline__ float ord_exp2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
 /* ---- words that the host reads and writes while the device works ------------------------------------------------- */
 
 /* Everything that this thread wrote before is seen by who reads the value. */

@@ -371,6 +371,12 @@ static const ord_case attention_cases[] = {
     {"q[2,2,2,4] k[2,2,3,4] v[2,2,3,4] mask:bool[2,1,1,3]=1,0,1,0,0,0", "causal=false"},
     {"q[1,2,4,4] k[1,2,4,4] v[1,2,4,4] mask:bool[4]=0,1,1,1", "causal=true"},
     {"q[1,1,2,2] k[1,1,2,2]=1,2,nan,nan v[1,1,2,2]=1,2,nan,inf mask:bool[2,2]=1,0,0,0", "causal=false"},
+    /* what only some queries see: infinities and NaN reach these alone */
+    {"q[1,1,3,2] k[1,1,3,2] v[1,1,3,2]=1,2,inf,3,nan,-inf", "causal=true"},
+    {"q[1,1,3,2] k[1,1,3,2] v[1,1,3,2]=1,inf,inf,-inf,-inf,3", "causal=true"},
+    {"q[1,1,3,2] k[1,1,3,2]=1,2,nan,1,2,inf v[1,1,3,2]=nan,1,1,2,3,4", "causal=true window_before=0"},
+    {"q[1,1,2,2] k[1,1,3,2]=1,2,nan,2,1,1 v[1,1,3,2]=inf,2,nan,4,-inf,6 mask:bool[2,3]=1,0,0,1,0,1", "causal=false"},
+    {"q[1,1,2,2] k[1,1,3,2] v[1,1,3,2]=inf,2,nan,4,-inf,6 mask[2,3]=-inf,-inf,0,0,-inf,1", "causal=false"},
     {"q[1,2,4,4] k[1,2,5,4] v[1,2,5,4] mask[4,5]", "causal=false"},
     {"q[2,3,4,4] k[2,3,5,4] v[2,3,5,4] mask[2,3,4,5]", "causal=true"},
     {"q[2,3,4,4] k[2,3,5,4] v[2,3,5,4] mask[3,1,5]", "causal=false"},

@@ -68,6 +68,10 @@ static const ord_case split_rows[] = {
     {"q[2,4,2/8,32] k[2,2,2/8,32] v[2,2,2/8,48] lengths:i32[2]=1,2", "causal=true cache=200:bf16 past=150,198"},
     {"q[1,4,3,32] k[1,2,3,32] v[1,2,3,32] mask[3,300]=0,-1,-inf,2", "causal=false cache=300 past=280 soft_cap=2"},
     {"q[3,2,1,32] k[3,2,1,32] v[3,2,1,32] lengths:i32[3]=0,1,1", "causal=true cache=150 past=0,149,70"},
+    {"q[2,2,1,$] k[2,1,1,$] v[2,1,1,$] lengths:i32[2]=1,0",
+     "causal=true cache=40 past=7,39 $=3,5,17,33,65,127,129,255"},
+    {"q[2,2,3,$] k[2,1,3,$] v[2,1,3,$] lengths:i32[2]=3,1",
+     "causal=true cache=40:bf16 past=0,38 $=3,5,17,33,65,129,255"},
     {"q[1,2,4,40] k+[1,2,500,40] v^[1,2,500,40] out+", "causal=false"},
     {"q[1,2,4,40] k[1,2,500,40] v[1,2,500,40]", "causal=false align=200 window_before=30 window_after=99"},
     {NULL, NULL},
@@ -104,6 +108,8 @@ static const ord_case flash_rows[] = {
     {"q[1,2,$,64] k[1,2,$,64] v[1,2,$,64]", "causal=true compute=bf16 $=1,63,64,65,129"},
     {"q[1,1,70,$] k[1,1,70,$] v[1,1,70,$]", "causal=true compute=bf16 $=1,7,8,31,32,72,80,96,128,160,192,256"},
     {"q:bf16[1,2,70,$] k:bf16[1,1,90,$] v:bf16[1,1,90,$]", "causal=true compute=bf16 $=8,40,64,100,192,256"},
+    {"q:bf16[2,2,9,$] k:bf16[2,1,9,$] v:bf16[2,1,9,$] lengths:i32[2]=9,4",
+     "causal=true align=first compute=bf16 $=3,5,17,33,65,97,127,129,193,255"},
     {"q:f16[1,2,70,$] k:f16[1,1,90,$] v:f16[1,1,90,$]", "causal=false compute=bf16 $=8,33,64,80,128,256"},
     {"q:bf16[1,2,20,64] k:bf16[1,1,150,64] v:bf16[1,1,150,64]", "causal=true"}, // products as good as those of f32
     {"q:f16[1,2,20,72] k:f16[1,1,150,72] v:f16[1,1,150,72]", "causal=true"},
@@ -119,6 +125,10 @@ static const ord_case flash_rows[] = {
     {"q[1,2,9,16] k[1,2,20,16] v[1,2,20,16]", "causal=false scale=-0.5 compute=bf16"},
     {"q[1,1,2,2] k[1,1,3,2]=1,2,3,4,nan,nan v[1,1,3,2]=1,2,3,4,nan,inf lengths:i32[1]=2", "causal=false compute=bf16"},
     {"q[1,1,2,2] k[1,1,2,2]=1,2,nan,nan v[1,1,2,2]=1,2,nan,inf mask:bool[2,2]=1,0,0,0", "causal=false compute=bf16"},
+    {"q[1,1,3,2] k[1,1,3,2] v[1,1,3,2]=1,inf,inf,-inf,-inf,nan", "causal=true compute=bf16"},
+    {"q[1,1,70,2] k[1,1,70,2] v[1,1,70,2]=1,2,3,inf,5,6,7,-inf,9,10", "causal=true window_before=2 compute=bf16"},
+    {"q:f16[1,1,70,8] k:f16[1,1,70,8] v:f16[1,1,70,8]=1,inf,2,-inf,3,4,5,nan,7", "causal=true window_before=0"},
+    {"q[1,1,2,2] k[1,1,3,2] v[1,1,3,2]=inf,2,nan,4,-inf,6 mask[2,3]=-inf,-inf,0,0,-inf,1", "causal=false compute=bf16"},
     {NULL, NULL},
 };
 
@@ -148,6 +158,7 @@ static const ord_case flash_rows_checked[] = {
     {"q:bf16[1,1,20,64] k:bf16[1,1,70,64] v:bf16[1,1,70,64]", "causal=true compute=bf16"},
     {"q[1,1,5,8] k[1,1,70,8] v[1,1,70,8] mask:bool[5,70]=1,0,1,1,0,0,1", "causal=false compute=bf16"},
     {"q:bf16[1,1,3,160] k:bf16[1,1,40,160] v:bf16[1,1,40,160]", "causal=false compute=bf16"},
+    {"q:bf16[1,1,20,8] k:bf16[1,1,20,8] v:bf16[1,1,20,8]=1,inf,2,3,nan,4,5,-inf,6", "causal=true compute=bf16"},
     {NULL, NULL},
 };
 

@@ -86,40 +86,16 @@ INLINE void hide_keys(const attention_arguments &a, const flash_block &block, in
   }
 }
 
-// A bit for each key of the tile that a query of this block sees, into seen [COLUMNS / 4].
-template <int TILES, int COLUMNS> INLINE void collect_seen(const float (&score)[TILES][COLUMNS][4], unsigned *seen) {
-#pragma unroll
-  for (int word = 0; word < COLUMNS / 4; word++) {
-    unsigned bits = 0;
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-          if (score[t][word * 4 + j][i] != -INFINITY) bits |= 1u << column_of(j, i);
-    if (bits) atomicOr(seen + word, bits);
-  }
-}
-
-// Values of keys that the mask hides from all queries may be anything, and 0 times that too.
-template <int WIDTH> INLINE void clear_hidden(const unsigned *seen, char *values) {
-  for (int i = (int)threadIdx.x; i < FLASH_KEYS(WIDTH) * (WIDTH / 8); i += FLASH_THREADS) {
-    const int key = i / (WIDTH / 8);
-    if (seen[key / 32] >> key % 32 & 1) continue;
-    *(uint4 *)(values + key * FLASH_STRIDE(WIDTH) + i % (WIDTH / 8) * 16) = make_uint4(0, 0, 0, 0);
-  }
-}
-
 // ---- weights ----
 
 // What rows of a thread know of the keys so far: the largest score, this thread's part of the sum of weights.
 template <int TILES> struct row_state { float largest[TILES * 2], sum[TILES * 2]; };
 
 // score -> weights; `factor` turns differences of scores into exponents of 2. Mixed values count for less where a
-// larger score came.
+// larger score came. What is_plain is multiplied before the difference is taken, so that this is one instruction;
+// scores with a mask may be as large as a float can be, so of these the difference comes first.
 template <int WIDTH, int TILES, int COLUMNS>
-INLINE void weigh_keys(float factor, float (&score)[TILES][COLUMNS][4], row_state<TILES> &state,
+INLINE void weigh_keys(bool is_plain, float factor, float (&score)[TILES][COLUMNS][4], row_state<TILES> &state,
                        float (&mixed)[TILES][WIDTH / 8][4]) {
 #pragma unroll
   for (int r = 0; r < TILES * 2; r++) {
@@ -130,13 +106,20 @@ INLINE void weigh_keys(float factor, float (&score)[TILES][COLUMNS][4], row_stat
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
     const float base = largest == -INFINITY ? 0 : largest; // of a row that has seen nothing yet
-    const float kept = exp2f((state.largest[r] - base) * factor);
+    const float before = is_plain ? 0 : base, behind = is_plain ? -(base * factor) : 0;
+    const float kept = ord_exp2((state.largest[r] - before) * factor + behind);
+    if (!is_plain) {
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) score[r / 2][j][r % 2 * 2 + i] -= before;
+    }
 #pragma unroll
     for (int j = 0; j < COLUMNS; j++)
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         float &one = score[r / 2][j][r % 2 * 2 + i];
-        one = exp2f((one - base) * factor);
+        one = ord_exp2(fmaf(one, factor, behind));
         sum += one;
       }
     state.largest[r] = largest;
@@ -145,6 +128,36 @@ INLINE void weigh_keys(float factor, float (&score)[TILES][COLUMNS][4], row_stat
     for (int j = 0; j < WIDTH / 8; j++)
 #pragma unroll
       for (int i = 0; i < 2; i++) mixed[r / 2][j][r % 2 * 2 + i] *= kept;
+  }
+}
+
+// The special numbers of values [8 COLUMNS, width] go to the queries that give their key a weight. A key's weights of a
+// row are held by one of the four lanes that know a part of it.
+template <typename Half, int WIDTH, int TILES, int COLUMNS>
+INLINE void mix_special_values(const float (&weight)[TILES][COLUMNS][4], const char *values,
+                               float (&mixed)[TILES][WIDTH / 8][4]) {
+  const int first_lane = (int)threadIdx.x % 32 / 4 * 4;
+#pragma unroll 1
+  for (int key = 0; key < COLUMNS * 8; key++, values += FLASH_STRIDE(WIDTH)) {
+    bool is_seen[TILES * 2];
+#pragma unroll
+    for (int r = 0; r < TILES * 2; r++) {
+      float own = 0;
+#pragma unroll
+      for (int j = 0; j < COLUMNS; j++) {
+        const float first = weight[r / 2][j][r % 2 * 2], second = weight[r / 2][j][r % 2 * 2 + 1];
+        if (j == key / 8) own = key % 2 ? second : first;
+      }
+      is_seen[r] = __shfl_sync(0xffffffffu, own, first_lane + key % 8 / 2) > 0;
+    }
+#pragma unroll
+    for (int j = 0; j < WIDTH / 8; j++) {
+      const float2 two = Half::unpack(*(const uint32_t *)(values + column_of(j, 0) * 2));
+      const float special[2] = {two.x - two.x == 0 ? 0 : two.x, two.y - two.y == 0 ? 0 : two.y};
+#pragma unroll
+      for (int i = 0; i < TILES * 4; i++)
+        if (is_seen[i / 2]) mixed[i / 4][j][i % 4] += special[i % 2];
+    }
   }
 }
 
@@ -183,7 +196,6 @@ template <typename Half, int WIDTH, int TILES> INLINE void attend(const attentio
     KEPT = TILES == 1 && WIDTH <= 128 ? WIDTH / 16 : 1
   };
   ORD_DYNAMIC_SHARED(char, shared);
-  __shared__ unsigned seen[2]; // keys of the tile that the mask leaves, as bits
   char *const keys = shared, *const values = keys + TILE_BYTES, *const queries = values + TILE_BYTES;
   ord_dependency_wait();
   ord_dependency_trigger();
@@ -224,27 +236,26 @@ template <typename Half, int WIDTH, int TILES> INLINE void attend(const attentio
     ord_copy_commit();
     float score[TILES][KEYS / 8][4];
     multiply_keys<Half, WIDTH>(kept, own, keys, score);
+    const bool is_inner = begin >= block.inner.first && begin + KEYS <= block.inner.end;
     if (!is_plain)
       finish_scores(a, block, begin, score);
-    else if (begin < block.inner.first || begin + KEYS > block.inner.end)
+    else if (!is_inner)
       hide_keys(a, block, begin, score);
-    if (has_mask) {
-      if (threadIdx.x < 2) seen[threadIdx.x] = 0;
-      __syncthreads();
-      collect_seen(score, seen);
-    }
     ord_copy_wait<0>();
-    __syncthreads(); // the values are there, the keys are read no more
-    if (has_mask) {
-      clear_hidden<WIDTH>(seen, values);
-      __syncthreads();
-    }
+    const bool is_finite = (is_inner && !has_mask) || own_is_finite<Half, WIDTH>(values, KEYS);
+    const bool has_special = __syncthreads_or(!is_finite); // the values are there, the keys are read no more
     if (begin + KEYS < block.all.end) {
       load_tile<Half, WIDTH>(a.key, block.n, key_head, begin + KEYS, KEYS, block.all.first, block.all.end, a.width,
                              keys);
       ord_copy_commit();
     }
-    weigh_keys<WIDTH>(factor, score, state, mixed);
+    weigh_keys<WIDTH>(is_plain, factor, score, state, mixed);
+    if (has_special) {
+      mix_special_values<Half, WIDTH>(score, values, mixed);
+      __syncthreads();
+      clear_own_special<Half, WIDTH>(values, KEYS);
+      __syncthreads();
+    }
     multiply_values<Half, WIDTH>(score, values, a.is_exact, mixed);
     ord_copy_wait<0>();
     __syncthreads(); // the next keys are there, the values are read no more

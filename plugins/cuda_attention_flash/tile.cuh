@@ -9,7 +9,7 @@
 #include "flash.h"
 
 struct bf16 {
-  enum { TYPE = ORD_BF16 };
+  enum { TYPE = ORD_BF16, EXPONENT = 0x7f80 };
   INLINE uint32_t pack(float low, float high) { return ord_pack_bf16(low, high); }
   INLINE float2 unpack(uint32_t bits) { return ord_unpack_bf16(bits); }
   INLINE void multiply(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -18,7 +18,7 @@ struct bf16 {
 };
 
 struct f16 {
-  enum { TYPE = ORD_F16 };
+  enum { TYPE = ORD_F16, EXPONENT = 0x7c00 };
   INLINE uint32_t pack(float low, float high) { return ord_pack_f16(low, high); }
   INLINE float2 unpack(uint32_t bits) { return ord_unpack_f16(bits); }
   INLINE void multiply(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -43,30 +43,65 @@ template <typename Half> INLINE uint4 gather(const attention_tensor &tensor, con
   return make_uint4(Half::pack(x[0], x[1]), Half::pack(x[2], x[3]), Half::pack(x[4], x[5]), Half::pack(x[6], x[7]));
 }
 
-// Begins to load `rows` tokens of a head from `token` on into a tile; zeros for those outside [begin, end), which are
-// not read. They are there after ord_copy_wait and a barrier.
+// Begins to load `rows` tokens of a head from `token` on into a tile, a multiple of 32 of them; zeros for those outside
+// [begin, end), which are not read. They are there after ord_copy_wait and a barrier.
 template <typename Half, int WIDTH>
 INLINE void load_tile(const attention_tensor &tensor, int n, int head, int token, int rows, int begin, int end,
                       int width, char *tile) {
   const char *first = row_of(tensor, n, head, token);
-  const auto at_piece = [&](int i, auto load) {
-    const int r = i / (WIDTH / 8), column = i % (WIDTH / 8) * 8;
-    const bool is_there = token + r >= begin && token + r < end && column < width;
-    load(tile + r * FLASH_STRIDE(WIDTH) + column * 2, first + r * tensor.stride[2], column, is_there);
+  const int steps = rows * (WIDTH / 8) / FLASH_THREADS;
+  const auto at_piece = [&](int step, auto load) {
+    const unsigned i = threadIdx.x + step * FLASH_THREADS, r = i / (WIDTH / 8), column = i % (WIDTH / 8) * 8;
+    const bool is_there = token + (int)r >= begin && token + (int)r < end && (int)column < width;
+    load(tile + r * FLASH_STRIDE(WIDTH) + column * 2, first + r * tensor.stride[2], (int)column, is_there);
   };
   if (tensor.is_vector && tensor.dtype == Half::TYPE) {
 #pragma unroll 4
-    for (int i = (int)threadIdx.x; i < rows * (WIDTH / 8); i += FLASH_THREADS)
-      at_piece(i, [](char *into, const char *row, int column, bool is_there) {
+    for (int step = 0; step < steps; step++)
+      at_piece(step, [](char *into, const char *row, int column, bool is_there) {
         ord_copy16_async(into, row + column * 2, is_there);
       });
     return;
   }
 #pragma unroll 1 // scores and sums are in registers meanwhile
-  for (int i = (int)threadIdx.x; i < rows * (WIDTH / 8); i += FLASH_THREADS)
-    at_piece(i, [&](char *into, const char *row, int column, bool is_there) {
+  for (int step = 0; step < steps; step++)
+    at_piece(step, [&](char *into, const char *row, int column, bool is_there) {
       *(uint4 *)into = is_there ? gather<Half>(tensor, row, column, width) : make_uint4(0, 0, 0, 0);
     });
+}
+
+// ---- infinities and NaN ----
+//
+// A weight of 0 hides a number, but 0 times such a special one is NaN. In tiles of values of which not every query sees
+// all, special numbers are therefore mixed apart and then count as 0.
+
+// All bits of each half that is special.
+template <typename Half> INLINE uint32_t find_special(uint32_t bits) {
+  const uint32_t exponents = Half::EXPONENT * 0x10001u, lowest = exponents & ~(exponents << 1);
+  return (((bits & exponents) + lowest) >> 15 & 0x10001u) * 0xffffu;
+}
+
+// use(piece) for the pieces that load_tile let this thread bring.
+template <int WIDTH, typename Use> INLINE void for_own_pieces(char *tile, int rows, Use use) {
+#pragma unroll 1
+  for (unsigned i = threadIdx.x; i < (unsigned)rows * (WIDTH / 8); i += FLASH_THREADS)
+    use(*(uint4 *)(tile + i / (WIDTH / 8) * FLASH_STRIDE(WIDTH) + i % (WIDTH / 8) * 16));
+}
+
+template <typename Half, int WIDTH> INLINE bool own_is_finite(char *tile, int rows) {
+  uint32_t special = 0;
+  for_own_pieces<WIDTH>(tile, rows, [&](const uint4 &piece) {
+    special |= find_special<Half>(piece.x) | find_special<Half>(piece.y) | find_special<Half>(piece.z) |
+               find_special<Half>(piece.w);
+  });
+  return special == 0;
+}
+
+template <typename Half, int WIDTH> INLINE void clear_own_special(char *tile, int rows) {
+  for_own_pieces<WIDTH>(tile, rows, [&](uint4 &piece) {
+    piece.x &= ~find_special<Half>(piece.x), piece.y &= ~find_special<Half>(piece.y);
+    piece.z &= ~find_special<Half>(piece.z), piece.w &= ~find_special<Half>(piece.w);
+  });
 }
 
 // ---- products of tiles ----

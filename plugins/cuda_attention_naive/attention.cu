@@ -12,7 +12,7 @@ enum { THREADS = 128 };
 INLINE float dot(const attention_arguments &a, const char *q, const char *k) {
   float sum = 0;
   for (int d = 0; d < a.width; d++)
-    sum += read_number(q + d * a.q.stride[3], a.q.dtype) * read_number(k + d * a.key.stride[3], a.key.dtype);
+    sum = fmaf(read_number(q + d * a.q.stride[3], a.q.dtype), read_number(k + d * a.key.stride[3], a.key.dtype), sum);
   return sum;
 }
 
@@ -51,7 +51,8 @@ INLINE void mix_values(const attention_arguments &a, int n, int head, int64_t i,
     const char *value = row_of(a.value, n, key_head, 0) + e * a.value.stride[3];
     float mixed = 0;
     for (int key = seen.first; key < seen.end; key++)
-      if (weights[key] != 0) mixed += weights[key] * read_number(value + key * a.value.stride[2], a.value.dtype);
+      if (weights[key] != 0)
+        mixed = fmaf(weights[key], read_number(value + key * a.value.stride[2], a.value.dtype), mixed);
     write_number(out + e * a.out.stride[3], a.out.dtype, sum == 0 ? 0 : mixed / sum);
   }
 }

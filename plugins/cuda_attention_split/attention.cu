@@ -58,6 +58,14 @@ struct f16_piece {
 // Numbers from `column` on of a row of any type, zeros from `width` on.
 template <int count>
 INLINE void gather(const attention_tensor &tensor, const char *row, int column, int width, float (&x)[count]) {
+  if (tensor.is_vector && tensor.dtype == ORD_F32 && column + count <= width) {
+#pragma unroll
+    for (int i = 0; i < count; i += 4) {
+      const float4 four = *(const float4 *)(row + (column + i) * 4);
+      x[i] = four.x, x[i + 1] = four.y, x[i + 2] = four.z, x[i + 3] = four.w;
+    }
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < count; i++)
     x[i] = column + i < width ? read_number(row + (column + i) * tensor.stride[3], tensor.dtype) : 0;
@@ -135,7 +143,7 @@ INLINE void append_rows(const attention_arguments &a, const attention_tensor &fr
 
 INLINE float weight_of(float score, float largest) {
   const float log2_of_e = 1.4426950408889634f;
-  return score == -INFINITY ? 0 : exp2f((score - largest) * log2_of_e);
+  return score == -INFINITY ? 0 : ord_exp2((score - largest) * log2_of_e);
 }
 
 // What a lane knows of one query.
@@ -151,10 +159,10 @@ template <int NUMBERS> INLINE void merge_groups(int lanes, record<NUMBERS> &own)
     const float sum = __shfl_xor_sync(0xffffffffu, own.sum, distance), largest = fmaxf(own.largest, other);
     const float mine = weight_of(own.largest, largest), theirs = weight_of(other, largest);
     own.largest = largest;
-    own.sum = own.sum * mine + sum * theirs;
+    own.sum = fmaf(own.sum, mine, sum * theirs);
 #pragma unroll
     for (int i = 0; i < NUMBERS; i++)
-      own.mixed[i] = own.mixed[i] * mine + __shfl_xor_sync(0xffffffffu, own.mixed[i], distance) * theirs;
+      own.mixed[i] = fmaf(own.mixed[i], mine, __shfl_xor_sync(0xffffffffu, own.mixed[i], distance) * theirs);
   }
 }
 
@@ -204,14 +212,20 @@ template <typename Piece, int WIDTH> struct turn {
     });
   }
 
+  // One step after the other, since few of them bring anything: the code of `get` is long.
   template <typename Get> __device__ __forceinline__ void for_each(int begin, int first, int end, Get get) {
-#pragma unroll
-    for (int step = 0; step < SPLIT_STEPS; step++)
+#pragma unroll 1
+    for (int step = 0; step < SPLIT_STEPS; step++) {
+      const int key = key_of(begin, step);
+      if (key < first || key >= end) continue;
 #pragma unroll
       for (int piece = 0; piece < of::PIECES_OF_LANE; piece++) {
-        const int key = key_of(begin, step);
-        if (key >= first && key < end) bits[step][piece] = get(key, column_of(piece));
+        const uint4 got = get(key, column_of(piece));
+#pragma unroll
+        for (int own = 0; own < SPLIT_STEPS; own++)
+          if (own == step) bits[own][piece] = got;
       }
+    }
   }
 };
 
@@ -320,7 +334,7 @@ INLINE float mix_records(const float *records, int stride, int count, float weig
   float mixed = 0;
   for (int i = 0; i < count; i++) {
     const float part = __shfl_sync(0xffffffffu, weight, i);
-    if (is_there) mixed += part * records[i * stride + column];
+    if (is_there) mixed = fmaf(part, records[i * stride + column], mixed);
   }
   return mixed;
 }

@@ -115,6 +115,11 @@ inline void ord_load_matrix_x4_transposed(uint32_t (&out)[4], const void *row,
   simulated::load_matrix<true>(out, row, place);
 }
 
+inline float ord_exp2(float x) {
+  const float power = exp2f(x);
+  return power < 0x1p-126f ? 0 : power;
+}
+
 inline void ord_store_release_system(uint64_t *at, uint64_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
 inline void ord_store_release_system(uint32_t *at, uint32_t value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
 inline uint64_t ord_load_acquire_system(const uint64_t *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }

@@ -81,6 +81,13 @@ inline unsigned __float_as_uint(float value) { return simulated::bits_as<unsigne
 inline int __float_as_int(float value) { return simulated::bits_as<int>(value); }
 inline float __uint_as_float(unsigned value) { return simulated::bits_as<float>(value); }
 inline float __int_as_float(int value) { return simulated::bits_as<float>(value); }
+// Each of the four lower digits of the selector chooses one of the eight bytes of (high, low).
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const unsigned long long bytes = static_cast<unsigned long long>(high) << 32 | low;
+  unsigned made = 0;
+  for (unsigned i = 0; i < 4; i++) made |= static_cast<unsigned>(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return made;
+}
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
 }
