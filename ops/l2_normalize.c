@@ -69,6 +69,7 @@ static const ord_case l2_normalize_cases[] = {
     {"in[3,4]=0,0,0,1e-3", "eps=0.5"},
     {"in[2,4]=0", "eps=0.25"},
     {"in[3,4]=nan,1,2,3,1,1,2,3", ""},
+    {"in[2,4]=3e38,-3e38,3e38,1", ""}, // a length beyond every float
     {"in:f16[3,37]", ""},
     {"in:bf16[3,37]", ""},
     {NULL, NULL},

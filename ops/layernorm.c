@@ -37,6 +37,7 @@ static const ord_case layernorm_cases[] = {
     {"in[3,64]=3 weight[64] bias[64]", "eps=1e-5"}, // variance 0
     {"in[3,64]=1000,1001", "eps=0"},
     {"in[2,64]=1e18,-1e18,2e18", "eps=1e-5"},
+    {"in[3,64]=1e25,-1e25,2e25", "eps=1e-5"}, // squares beyond every float
     {"in[1,1,384] weight:bf16[384] bias:f16[384]", "eps=1e-5"},
     {"in[2,3/8,33] weight[33] bias[33]", "eps=1e-5"},
     {"in[2,0/8,33] weight[33]", "eps=1e-5"},

@@ -34,6 +34,7 @@ static const ord_case rmsnorm_cases[] = {
     {"in[3,64]=0 weight[64]", "eps=1e-5"},
     {"in[3,64]=3,-4", "eps=0"},
     {"in[2,64]=1e18,-1e18,2e18", "eps=1e-5"},
+    {"in[3,64]=1e25,-1e25,2e25", "eps=1e-5"}, // squares beyond every float
     {"in[1,1,384] weight:bf16[384]", "eps=1e-5"},
     {"in[1,1,384] weight:f16[384]", "eps=1e-5"},
     {"in[2,3/8,33] weight[33]", "eps=1e-5"},

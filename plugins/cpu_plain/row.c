@@ -41,9 +41,9 @@ static void multiply_row(const float *from, float *into, int64_t width, float fa
 }
 
 static void l2_normalize_row(const row_context *context, const float *from, float *into, int64_t width) {
-  const double length = sqrt(plain_sum_of_squares(from, width));
-  const float divisor = (float)(length < context->eps ? context->eps : length);
-  EACH_ALONE for (int64_t i = 0; i < width; i++) into[i] = from[i] / divisor;
+  const double length = sqrt(plain_sum_of_squares(from, width)); /* may be beyond every float */
+  const double divisor = length < context->eps ? context->eps : length;
+  EACH_ALONE for (int64_t i = 0; i < width; i++) into[i] = (float)((double)from[i] / divisor);
 }
 
 static bool has_nan(const float *number, int64_t count) {

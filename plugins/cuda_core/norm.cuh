@@ -26,14 +26,21 @@ INLINE void normalize_rows(const norm_arguments &norm, int64_t columns, float *p
     weight[i] = read_column(norm.weight, column, 1.0f);
     bias[i] = read_column(norm.bias, column, 0.0f);
   }
-  // use(row, column, number) for all numbers of this thread
+  // use(row, number) for all numbers of this thread, of each row by ascending columns
   const auto for_each = [&](auto use) {
     UNROLL
-    for (int row = 0; row < ROWS; row++) {
+    for (int i = 0; i < KEPT; i++) {
+      if (threadIdx.x + i * step >= columns) continue;
       UNROLL
-      for (int i = 0; i < KEPT; i++)
-        if (threadIdx.x + i * step < columns) use(row, number[row][i]);
-      for (int64_t column = rest; column < columns; column += step) use(row, read(row, column));
+      for (int row = 0; row < ROWS; row++) use(row, number[row][i]);
+    }
+    ROLLED
+    for (int64_t column = rest; column < columns; column += step) {
+      float found[ROWS];
+      UNROLL
+      for (int row = 0; row < ROWS; row++) found[row] = read(row, column);
+      UNROLL
+      for (int row = 0; row < ROWS; row++) use(row, found[row]);
     }
   };
   if (norm.is_centred) {
@@ -42,20 +49,47 @@ INLINE void normalize_rows(const norm_arguments &norm, int64_t columns, float *p
     UNROLL
     for (int row = 0; row < ROWS; row++) mean[row] /= (float)columns;
   }
-  for_each([&](int row, float x) { factor[row] = fmaf(x - mean[row], x - mean[row], factor[row]); });
-  sum_over_block(factor, partial);
+  float scale[ROWS];
   UNROLL
-  for (int row = 0; row < ROWS; row++) {
-    factor[row] = 1.0f / sqrtf(factor[row] / (float)columns + norm.eps);
+  for (int row = 0; row < ROWS; row++) scale[row] = 1.0f;
+  bool is_too_large = true;
+  ROLLED
+  for (int pass = 0; pass < 2 && is_too_large; pass++) {
+    is_too_large = false;
     UNROLL
-    for (int i = 0; i < KEPT; i++) {
-      const int64_t column = threadIdx.x + i * step;
-      if (column < columns) write(row, column, fmaf((number[row][i] - mean[row]) * factor[row], weight[i], bias[i]));
+    for (int row = 0; row < ROWS; row++) factor[row] = 0.0f;
+    for_each([&](int row, float x) {
+      const float own = (x - mean[row]) * scale[row];
+      factor[row] = fmaf(own, own, factor[row]);
+    });
+    sum_over_block(factor, partial);
+    UNROLL
+    for (int row = 0; row < ROWS; row++) {
+      if (factor[row] != INFINITY) continue;
+      is_too_large = true;
+      scale[row] = 0x1p-80f; // once more, of numbers so small that their squares can be added
     }
-    for (int64_t column = rest; column < columns; column += step) {
-      const float x = (read(row, column) - mean[row]) * factor[row];
-      write(row, column, fmaf(x, read_column(norm.weight, column, 1.0f), read_column(norm.bias, column, 0.0f)));
-    }
+  }
+  UNROLL
+  for (int row = 0; row < ROWS; row++)
+    factor[row] = scale[row] / sqrtf(factor[row] / (float)columns + norm.eps * scale[row] * scale[row]);
+  UNROLL
+  for (int i = 0; i < KEPT; i++) {
+    const int64_t column = threadIdx.x + i * step;
+    if (column >= columns) continue;
+    UNROLL
+    for (int row = 0; row < ROWS; row++)
+      write(row, column, fmaf((number[row][i] - mean[row]) * factor[row], weight[i], bias[i]));
+  }
+  ROLLED
+  for (int64_t column = rest; column < columns; column += step) {
+    const float own_weight = read_column(norm.weight, column, 1.0f), own_bias = read_column(norm.bias, column, 0.0f);
+    float found[ROWS];
+    UNROLL
+    for (int row = 0; row < ROWS; row++) found[row] = read(row, column);
+    UNROLL
+    for (int row = 0; row < ROWS; row++)
+      write(row, column, fmaf((found[row] - mean[row]) * factor[row], own_weight, own_bias));
   }
 }
 

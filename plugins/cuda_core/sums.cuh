@@ -33,6 +33,7 @@ template <int COUNT> INLINE void store_warp_sums(float (&value)[COUNT], float *p
 
 INLINE float sum_of_warps(const float *partial, int count, int number) {
   float sum = 0.0f;
+#pragma unroll 4
   for (unsigned warp = 0; warp < blockDim.x / 32; warp++) sum += partial[warp * count + number];
   return sum;
 }
@@ -42,7 +43,12 @@ template <int COUNT> INLINE void sum_over_block(float (&value)[COUNT], float *pa
   store_warp_sums(value, partial);
   __syncthreads();
   UNROLL
-  for (int i = 0; i < COUNT; i++) value[i] = sum_of_warps(partial, COUNT, i);
+  for (int i = 0; i < COUNT; i++) value[i] = 0.0f;
+#pragma unroll(COUNT < 4 ? 4 : 1)
+  for (unsigned warp = 0; warp < blockDim.x / 32; warp++) {
+    UNROLL
+    for (int i = 0; i < COUNT; i++) value[i] += partial[warp * COUNT + i];
+  }
   __syncthreads();
 }
 
