@@ -3,7 +3,7 @@
 # C++ compiler everything of CUDA is left out, and ORDITO_CUDA_INCLUDE, the folder of cuda.h, is empty.
 set(ORDITO_CUDA_PATH "" CACHE PATH "The only place where a CUDA toolkit is looked for (empty: the usual places)")
 set(ORDITO_CUDA_ARCHITECTURES 80 89 90 100 120
-    CACHE STRING "Compute capabilities that kernels are compiled for; the last one's PTX serves later devices")
+    CACHE STRING "Compute capabilities that kernels are compiled for, ascending; PTX serves later devices")
 
 if(NOT CMAKE_CXX_COMPILER)
   unset(CMAKE_CXX_COMPILER CACHE) # it may have been installed since
@@ -39,11 +39,16 @@ endfunction()
 # -fmad=false as -ffp-contract=off on the CPU: instances of one kernel for other numbers of rows must round alike, so a
 # kernel that wants a product and a sum in one rounding writes fmaf.
 set(ORDITO_NVCC_FLAGS -std=c++17 -O3 -fmad=false --compress-mode=size)
+# One translation to PTX for each generation: one for each architecture makes the same code and takes as long again.
 foreach(architecture ${ORDITO_CUDA_ARCHITECTURES})
-  list(APPEND ORDITO_NVCC_FLAGS --generate-code=arch=compute_${architecture},code=sm_${architecture})
+  foreach(generation 80 90 100)
+    if(architecture GREATER_EQUAL generation)
+      set(ptx ${generation})
+    endif()
+  endforeach()
+  list(APPEND ORDITO_NVCC_FLAGS --generate-code=arch=compute_${ptx},code=sm_${architecture})
 endforeach()
-list(GET ORDITO_CUDA_ARCHITECTURES -1 architecture)
-list(APPEND ORDITO_NVCC_FLAGS --generate-code=arch=compute_${architecture},code=compute_${architecture})
+list(APPEND ORDITO_NVCC_FLAGS --generate-code=arch=compute_${ptx},code=compute_${ptx})
 set(ORDITO_IMAGE_DIRECTORY ${CMAKE_BINARY_DIR}/images)
 file(WRITE ${ORDITO_IMAGE_DIRECTORY}/list.txt "") # of all images, for tests/check_kernels.sh
 

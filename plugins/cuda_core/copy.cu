@@ -6,7 +6,8 @@
 #include "copy.h"
 #include "tensor.cuh"
 
-#define STEPS COPY_IN_FLIGHT
+// Long divisions take longer than a load.
+template <typename Index> constexpr int steps_of = sizeof(Index) > 4 ? 1 : COPY_IN_FLIGHT;
 
 // ---- the bytes of an element ---------------------------------------------------------------------------------------
 
@@ -26,6 +27,7 @@ INLINE void read_element(const core_tensor &from, const char *at, widened *value
 
 template <typename Element, typename Index>
 INLINE void copy_elements(const core_tensor &into, const core_tensor &from, int64_t shift) {
+  constexpr int STEPS = steps_of<Index>;
   const int64_t count = count_of(into, into.rank), step = (int64_t)gridDim.x * blockDim.x;
   for (int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; first < count; first += STEPS * step) {
     int64_t offset[STEPS];

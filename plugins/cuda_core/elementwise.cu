@@ -5,7 +5,8 @@
 #include "elementwise.h"
 #include "function.cuh"
 
-#define STEPS ELEMENTWISE_IN_FLIGHT
+// Long divisions take longer than a load.
+template <typename Index> constexpr int steps_of = sizeof(Index) > 4 ? 1 : ELEMENTWISE_IN_FLIGHT;
 
 INLINE void repeat(float number, float *value) { *value = number; }
 INLINE void repeat(float number, float4 *value) { *value = make_float4(number, number, number, number); }
@@ -38,6 +39,7 @@ template <float (*apply)(float)> INLINE float4 apply_to(float4 x) {
 }
 
 template <typename Value, typename Index, float (*apply)(float)> INLINE void pointwise(const pointwise_arguments &a) {
+  constexpr int STEPS = steps_of<Index>;
   const int64_t count = count_of(a.out, a.out.rank), step = (int64_t)gridDim.x * blockDim.x;
   for (int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; first < count; first += STEPS * step) {
     int64_t offset[STEPS][2];
@@ -81,6 +83,7 @@ template <float (*apply)(float, float)> INLINE float4 apply_to(float4 x, float4 
 }
 
 template <typename Value, typename Index, float (*apply)(float, float)> INLINE void binary(const binary_arguments &a) {
+  constexpr int STEPS = steps_of<Index>;
   const int64_t count = count_of(a.out, a.out.rank), step = (int64_t)gridDim.x * blockDim.x;
   for (int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; first < count; first += STEPS * step) {
     int64_t offset[STEPS][3];

@@ -38,19 +38,20 @@ INLINE char *row_of(const core_place &place, const core_rows &rows, uint32_t num
   return data + (int64_t)number * place.stride[0];
 }
 
-// The same of several rows; of those beyond `count` nothing is said. All threads of the block call it: numbers that
-// have to be taken apart are so once and go through `shared`.
+// The same of several rows; those beyond `count` are the last one again. All threads of the block call it: numbers that
+// have to be taken apart are so once, and what is found goes through `shared` as an offset, since of a pointer from
+// there the compiler does not know that it leads to global memory.
 template <int ROWS>
 INLINE void find_rows(const core_place &place, const core_rows &rows, uint32_t first, int count, char *(&found)[ROWS],
-                      char **shared) {
-  UNROLL
-  for (int row = 0; row < ROWS; row++) found[row] = place.data + (int64_t)(first + row) * place.stride[0];
-  if (rows.rank <= 1) return;
-  if ((int)threadIdx.x < count) shared[threadIdx.x] = row_of(place, rows, first + threadIdx.x);
-  __syncthreads();
+                      int64_t *shared) {
   UNROLL
   for (int row = 0; row < ROWS; row++)
-    if (row < count) found[row] = shared[row];
+    found[row] = place.data + (int64_t)(first + min(row, count - 1)) * place.stride[0];
+  if (rows.rank <= 1) return;
+  if ((int)threadIdx.x < count) shared[threadIdx.x] = row_of(place, rows, first + threadIdx.x) - place.data;
+  __syncthreads();
+  UNROLL
+  for (int row = 0; row < ROWS; row++) found[row] = place.data + shared[min(row, count - 1)];
   __syncthreads();
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * matmul by a weight for few rows, as matmul_gemv.cu does it. Two kernels of the same code: matmul_gemv for up to eight
- * rows, where nothing is faster; matmul_gemv_rows for any number, in groups of eight, for who wants the bits of a row
- * alone in a long prompt too.
+ * matmul by a weight for few rows, as matmul_gemv.cuh does it. Two kernels of the same code: matmul_gemv for up to
+ * eight rows, where nothing is faster; matmul_gemv_rows for any number, in groups of eight, for who wants the bits of a
+ * row alone in a long prompt too.
  */
 #include <stdio.h>
 
@@ -27,10 +27,11 @@ typedef struct gemv_state {
 typedef struct gemv_shape {
   uint16_t type;
   int rows, columns;
-  const char *symbol;
+  const char *image, *symbol;
 } gemv_shape;
 
-#define GEMV(name, rows, columns) {TYPE_##name, rows, columns, "gemv_" #name "_" #rows "x" #columns},
+#define GEMV(name, rows, columns)                                                                                      \
+  {TYPE_##name, rows, columns, "matmul_gemv_" #name, "gemv_" #name "_" #rows "x" #columns},
 #define TYPE(type, name) TYPE_##name = type,
 enum { GEMV_TYPES(TYPE) };
 #undef TYPE
@@ -122,7 +123,7 @@ static ord_status gemv_prepare(const ord_kernel *kernel, const ord_node *node, c
   made->work.threads[0] = 32 * warps_for(&made->layout);
   made->work.blocks[0] = (uint32_t)core_divide_up(node->operand[made->weight].dim[0], shape->columns);
   made->work.blocks[1] = (uint32_t)row_groups(node, shape);
-  const ord_status status = core_work_prepare(&made->base, "matmul_gemv", shape->symbol, 0, &made->work, err);
+  const ord_status status = core_work_prepare(&made->base, shape->image, shape->symbol, 0, &made->work, err);
   return core_state_prepared(made, status, state);
 }
 

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arguments of the kernels in matmul_gemv.cu and matmul_tiled.cu.
+ * Arguments of the kernels in matmul_gemv.cuh and matmul_tiled.cu.
  */
 #ifndef CORE_MATMUL_H
 #define CORE_MATMUL_H
 
 #include "rows.h"
 
-/* The kernels of matmul_gemv.cu: for each type of weights GEMV(name, rows, columns), which makes so many columns for at
- * most so many rows. Two columns are for results that are too narrow to keep a device busy with blocks of four. */
+/* The kernels of matmul_gemv.cuh: for each type of weights GEMV(name, rows, columns), which makes so many columns for
+ * at most so many rows. Two columns are for results that are too narrow to keep a device busy with blocks of four. */
 #define GEMV_TYPES(TYPE) TYPE(ORD_F32, f32) TYPE(ORD_F16, f16) TYPE(ORD_BF16, bf16) TYPE(ORD_I8, i8)
 #define GEMV_SHAPES(GEMV, name)                                                                                        \
   GEMV(name, 1, 2)                                                                                                     \
   GEMV(name, 1, 4)                                                                                                     \
-  GEMV(name, 2, 2)                                                                                                     \
-  GEMV(name, 2, 4)                                                                                                     \
   GEMV(name, 4, 2)                                                                                                     \
   GEMV(name, 4, 4)                                                                                                     \
   GEMV(name, 8, 2)                                                                                                     \

@@ -24,14 +24,14 @@ struct tile_numbers {
   float in[IN_FLIGHT], by[IN_FLIGHT];
 };
 
-INLINE void load_numbers(const tiled_arguments &a, const tile_place &tile, char *const *in_row, const char *by,
+INLINE void load_numbers(const tiled_arguments &a, const tile_place &tile, const int64_t *in_row, const char *by,
                          int64_t depth, int64_t k, bool is_depth_dense, tile_numbers &numbers) {
   const int in_k = threadIdx.x % TILE_DEPTH, in_first = threadIdx.x / TILE_DEPTH;
   UNROLL
   for (int i = 0; i < IN_FLIGHT; i++) {
     const int row = in_first + i * (TILE_THREADS / TILE_DEPTH);
     const bool is_inside = row < tile.row_count && k + in_k < depth;
-    numbers.in[i] = is_inside ? *(const float *)(in_row[row] + (k + in_k) * a.in.column_stride) : 0.0f;
+    numbers.in[i] = is_inside ? *(const float *)(a.in.data + in_row[row] + (k + in_k) * a.in.column_stride) : 0.0f;
   }
   UNROLL
   for (int i = 0; i < IN_FLIGHT; i++) {
@@ -91,10 +91,10 @@ INLINE void store_tile(const tiled_arguments &a, const tile_place &tile, const f
   }
 }
 
-INLINE void normalize_tile(const tiled_arguments &a, const tile_place &tile, int64_t columns, char *const *out_row,
+INLINE void normalize_tile(const tiled_arguments &a, const tile_place &tile, int64_t columns, const int64_t *out_row,
                            float *partial) {
   for (int row = 0; row < TILE_ROWS && row < tile.row_count; row++) {
-    char *const data[1] = {out_row[row]};
+    char *const data[1] = {a.out.data + out_row[row]};
     normalize_result<1, 8>(a.norm, data, 1, a.out.column_stride, columns, partial);
   }
 }
@@ -102,7 +102,7 @@ INLINE void normalize_tile(const tiled_arguments &a, const tile_place &tile, int
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) matmul_tiled(const __grid_constant__ tiled_arguments a) {
   __shared__ __align__(16) float in[TILE_DEPTH][SHARED_ROW], by[TILE_DEPTH][SHARED_ROW];
   __shared__ float result[TILE_ROWS][SHARED_ROW], partial[TILE_THREADS / 32];
-  __shared__ char *in_row[TILE_ROWS], *out_row[TILE_ROWS];
+  __shared__ int64_t in_row[TILE_ROWS], out_row[TILE_ROWS]; // offsets of the tile's rows
   __shared__ unsigned scratch;
   ord_dependency_trigger();
   ord_dependency_wait();
@@ -122,8 +122,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) matmul_tiled(const __
     const char *by_data = row_of(a.by, a.batches, tile.batch);
     if (threadIdx.x < TILE_ROWS && threadIdx.x < tile.row_count) {
       const uint32_t row = tile.rows_before + tile.first_row + threadIdx.x;
-      in_row[threadIdx.x] = row_of(a.in, a.rows, row);
-      out_row[threadIdx.x] = row_of(a.out, a.rows, row);
+      in_row[threadIdx.x] = row_of(a.in, a.rows, row) - a.in.data;
+      out_row[threadIdx.x] = row_of(a.out, a.rows, row) - a.out.data;
     }
     __syncthreads();
     float sum[TILE_OWN][TILE_OWN] = {};

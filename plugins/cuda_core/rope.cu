@@ -42,8 +42,8 @@ INLINE void turn_heads(const rope_arguments &a, int64_t row, int64_t token, int6
     if (first + i >= heads) continue;
     char *head = into + (first + i) * a.out.stride[1];
     if (is_pair) {
-      write_number(head + x_at * a.out.stride[3], a.out.type, x[i] * cosine - y[i] * sine);
-      write_number(head + y_at * a.out.stride[3], a.out.type, y[i] * cosine + x[i] * sine);
+      write_number(head + x_at * a.out.stride[3], a.out.type, fmaf(x[i], cosine, -(y[i] * sine)));
+      write_number(head + y_at * a.out.stride[3], a.out.type, fmaf(y[i], cosine, x[i] * sine));
     } else {
       write_number(head + x_at * a.out.stride[3], a.out.type, x[i]);
     }
