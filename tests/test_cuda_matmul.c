@@ -65,12 +65,15 @@ static void test_conformance(void **state) {
   run_in_child("norms", norms, NULL);
 }
 
-/* Beyond the op's own rows: long rows, whole tiles and more, norms over what many blocks made. */
-static const struct {
+typedef struct served_row {
   const char *kernel, *operands, *attributes;
-} served[] = {
+} served_row;
+
+/* Beyond the op's own rows: long rows, whole tiles and more, norms over what many blocks made. */
+static const served_row more_rows[] = {
     {"layernorm_cuda", "in[2,5000] weight[5000] bias:bf16[5000]", "eps=1e-5"},
     {"rmsnorm_cuda", "in[2,4097] weight:f16[4097]", "eps=1e-5"},
+    {"layernorm_cuda", "in[2,4500]=1e25,-1e25,2e25", "eps=1e-5"},
     {"matmul_tiled", "in[70,100] weight[130,100] bias[130]",
      "epilogue=add(residual[70,130])>+layernorm(w[130],b[130];eps=1e-5)"},
     {"matmul_tiled", "in[2,3/70,20] by[2,20,70]", "epilogue=rmsnorm(w[70];eps=1e-5)"},
@@ -81,31 +84,59 @@ static const struct {
      "epilogue=add(residual[2,11/19,70])>+rmsnorm(w[70];eps=1e-5)"},
     {"matmul_gemv", "in[1,64] weight[2,64]",
      "epilogue=add(a[1,2])+mul(b[1,2])+silu>+add(c[2])+gelu_erf+mul(d[2])+tanh+add(e[1,2])"},
+    {NULL, NULL, NULL},
 };
 
-static void more_rows(void **state) {
-  (void)state;
-  cuda_stage s = open_cuda_stage(PLUGIN, false);
-  for (size_t i = 0; i < sizeof served / sizeof *served; i++)
-    conformance_serves_on(find_kernel(&s, served[i].kernel), &s.cases, served[i].operands, served[i].attributes);
+/* Under the checks of memory and races. */
+static const served_row checked_rows[] = {
+    {"layernorm_cuda", "in[2,600] weight[600] bias:bf16[600]", "eps=1e-5"},
+    {"rmsnorm_cuda", "in[3,70]", "eps=1e-5"},
+    {"matmul_tiled", "in[66,40] weight:bf16[67,40] bias[67]", "epilogue=layernorm(w[67],b[67];eps=1e-5)"},
+    {"matmul_tiled", "in[2,3/5,20] by[2,20,9]", ""},
+    {"matmul_gemv", "in[$,300] weight[6,300] bias:bf16[6]",
+     "epilogue=add(residual[$,6])>+rmsnorm(w[6];eps=1e-5) $=1,3,7"},
+    {"matmul_gemv", "in[2,261] weight:i8[5,261]", ""},
+    {"matmul_gemv_rows", "in[2,5/6,40] weight:f16[9,40]", "epilogue=layernorm(w[9];eps=1e-5)"},
+    {NULL, NULL, NULL},
+};
+
+static void serve(const served_row *row, bool is_checked) {
+  cuda_stage s = open_cuda_stage(PLUGIN, is_checked);
+  for (; row->kernel; row++)
+    conformance_serves_on(find_kernel(&s, row->kernel), &s.cases, row->operands, row->attributes);
   close_cuda_stage(&s);
+}
+
+static void serve_more(void **state) {
+  (void)state;
+  serve(more_rows, false);
+}
+
+static void serve_checked(void **state) {
+  (void)state;
+  serve(checked_rows, true);
 }
 
 static void test_more_rows(void **state) {
   (void)state;
-  run_in_child("more rows", more_rows, NULL);
+  static const char *const seeded[] = {"SEED", "3", NULL};
+  run_in_child("more rows", serve_more, NULL);
+  run_in_child("checked, in another order", serve_checked, seeded);
 }
 
 /* ---- products by hand ---- */
 
 enum { COLUMNS = 9, ROWS_MAX = 20, DEPTH_MAX = 4500 };
 
-/* in [rows, depth] by weight [COLUMNS, depth], and with `is_normed` a residual and layernorm behind it. */
+/* in [rows, depth] by weight [COLUMNS, depth], whose rows lie `gap` numbers apart, and with `is_normed` a residual and
+ * layernorm behind it. */
 typedef struct product {
   const char *kernel;
   uint32_t compute, cores;
   int64_t rows, depth;
   bool is_normed;
+  int64_t gap;
+  bool is_stored; /* the weight has to be used as it is; its address is told to be aligned */
 } product;
 
 static float numbers[ROWS_MAX * DEPTH_MAX], weights[COLUMNS * DEPTH_MAX], residuals[ROWS_MAX * COLUMNS];
@@ -142,11 +173,26 @@ static void run_on_device(const cuda_stage *s, hand *made, void *packed) {
   s->device->table->release(s->device, persistent);
 }
 
+/* The rows of `weights` as they are stored; nothing is a number in between. Malloc'ed. */
+static float *store_weights(const product *p, size_t *bytes) {
+  const int64_t stride = p->depth + p->gap;
+  *bytes = (size_t)(COLUMNS * stride) * sizeof(float);
+  float *stored = malloc(*bytes);
+  assert_non_null(stored);
+  for (int64_t i = 0; i < COLUMNS * stride; i++) {
+    const int64_t k = i % stride;
+    stored[i] = k < p->depth ? weights[i / stride * p->depth + k] : NAN;
+  }
+  return stored;
+}
+
 static void run_product(const cuda_stage *s, const product *p, float *out) {
   const ord_attr eps = {.name = "eps", .kind = ORD_ATTR_NUMBER, .count = 1, .value.f = 1e-5};
   const ord_epilogue items[] = {{"add", {4, ORD_NONE}, ORD_NONE, 0, NULL},
                                 {"layernorm", {ORD_NONE, ORD_NONE}, ORD_NONE, 1, &eps}};
   const size_t out_bytes = (size_t)p->rows * COLUMNS * sizeof(float);
+  size_t weight_bytes;
+  float *stored = store_weights(p, &weight_bytes);
   ord_device_info info = s->device->info;
   hand made = {.kernel = find_kernel(s, p->kernel)};
   info.cores = p->cores;
@@ -159,9 +205,12 @@ static void run_product(const cuda_stage *s, const product *p, float *out) {
   const ord_segment segment = {COLUMNS, 1};
   hand_add(&made, "in", ORD_INPUT, ORD_F32, 2, (int64_t[]){p->rows, p->depth},
            to_device(s, numbers, (size_t)(p->rows * p->depth) * sizeof(float)));
-  hand_add(&made, "weight", ORD_WEIGHT, ORD_F32, 2, (int64_t[]){COLUMNS, p->depth}, NULL);
+  hand_add(&made, "weight", ORD_WEIGHT, ORD_F32, 2, (int64_t[]){COLUMNS, p->depth},
+           p->is_stored ? to_device(s, stored, weight_bytes) : NULL);
   made.operand[1].segment = &segment;
   made.operand[1].segment_count = 1;
+  made.operand[1].stride[0] = (p->depth + p->gap) * (int64_t)sizeof(float);
+  if (p->is_stored) made.operand[1].align_log2 = 4;
   made.operand[hand_add(&made, "bias", ORD_ABSENT, ORD_F32, 0, NULL, NULL)].role = ORD_ABSENT;
   hand_add(&made, "out", ORD_OUTPUT, ORD_F32, 2, (int64_t[]){p->rows, COLUMNS}, to_device(s, NULL, out_bytes));
   hand_add(&made, "epilogue", ORD_INPUT, ORD_F32, 2, (int64_t[]){p->rows, COLUMNS}, to_device(s, residuals, out_bytes));
@@ -169,15 +218,16 @@ static void run_product(const cuda_stage *s, const product *p, float *out) {
   made.node.epilogue_count = p->is_normed ? 2 : 0;
   if (hand_query(&made) != ORD_OK) fail_msg("%s", made.answer.reason);
   assert_int_equal(made.answer.epilogue_served, made.node.epilogue_count);
-  assert_true(made.pack[1].key != 0); /* its address is not known to be aligned */
-  void *packed = malloc(made.pack[1].bytes);
-  const void *from[] = {weights};
-  assert_int_equal(made.kernel->pack(made.kernel, &made.node, &made.answer, 1, from, 0, 1, packed), ORD_OK);
+  assert_true((made.pack[1].key == 0) == p->is_stored);
+  void *packed = p->is_stored ? NULL : malloc(made.pack[1].bytes);
+  const void *from[] = {stored};
+  if (packed) assert_int_equal(made.kernel->pack(made.kernel, &made.node, &made.answer, 1, from, 0, 1, packed), ORD_OK);
   run_on_device(s, &made, packed);
   ord_error err = ORD_ERROR_INIT;
   MUST(s->device->table->read(s->queue, out, made.data[3], out_bytes, &err));
   for (uint32_t i = 0; i < made.node.operand_count; i++) s->device->table->release(s->device, made.data[i]);
   free(packed);
+  free(stored);
 }
 
 static void assert_product(const product *p, const float *got) {
@@ -201,7 +251,12 @@ static void bits_of_a_row(void **state) {
   for (int c = 0; c < COMPUTE_COUNT; c++)
     for (int d = 0; d < 3; d++) {
       float all[ROWS_MAX * COLUMNS], few[ROWS_MAX * COLUMNS];
-      product p = {"matmul_gemv_rows", computes[c], 132, ROWS_MAX, depths[d], d == 1};
+      product p = {.kernel = "matmul_gemv_rows",
+                   .compute = computes[c],
+                   .cores = 132,
+                   .rows = ROWS_MAX,
+                   .depth = depths[d],
+                   .is_normed = d == 1};
       make_numbers(p.depth);
       run_product(&s, &p, all);
       if (!p.is_normed) assert_product(&p, all);
@@ -226,7 +281,7 @@ static void tiled_products(void **state) {
   cuda_stage s = open_cuda_stage(PLUGIN, false);
   for (int c = 0; c < COMPUTE_COUNT; c++) {
     float out[ROWS_MAX * COLUMNS];
-    const product p = {"matmul_tiled", computes[c], 132, ROWS_MAX, 300, false};
+    const product p = {.kernel = "matmul_tiled", .compute = computes[c], .cores = 132, .rows = ROWS_MAX, .depth = 300};
     make_numbers(p.depth);
     run_product(&s, &p, out);
     assert_product(&p, out);
@@ -237,6 +292,33 @@ static void tiled_products(void **state) {
 static void test_tiled_products(void **state) {
   (void)state;
   run_in_child("tiled products", tiled_products, NULL);
+}
+
+/* Rows that lie apart are used where they are if each begins at a whole unit of 16 bytes, else they are packed. */
+static void weights_with_gaps(void **state) {
+  static const char *const kernels[] = {"matmul_gemv", "matmul_gemv_rows", "matmul_tiled"};
+  (void)state;
+  cuda_stage s = open_cuda_stage(PLUGIN, false);
+  for (int i = 0; i < 6; i++) {
+    float out[3 * COLUMNS];
+    const bool is_stored = i % 2 == 0;
+    const product p = {.kernel = kernels[i / 2],
+                       .compute = ORD_F32,
+                       .cores = 132,
+                       .rows = 3,
+                       .depth = 200,
+                       .gap = is_stored ? 4 : 3,
+                       .is_stored = is_stored};
+    make_numbers(p.depth);
+    run_product(&s, &p, out);
+    assert_product(&p, out);
+  }
+  close_cuda_stage(&s);
+}
+
+static void test_weights_with_gaps(void **state) {
+  (void)state;
+  run_in_child("weights with gaps", weights_with_gaps, NULL);
 }
 
 /* ---- weights ---- */
@@ -301,9 +383,39 @@ static void packs(void **state) {
   close_cuda_stage(&s);
 }
 
+/* Halfway between two numbers of the type: the even one of them; just beyond: the nearer one. */
+static void ties(void **state) {
+  static const struct {
+    float from;
+    uint16_t bf16, f16;
+  } rows[] = {
+      {0x1.01p0f, 0x3f80, 0x3c04},       {0x1.03p0f, 0x3f82, 0x3c0c},  {-0x1.03p0f, 0xbf82, 0xbc0c},
+      {0x1.010002p0f, 0x3f81, 0x3c04},   {0x1.ffp0f, 0x4000, 0x3ffc},  {0x1.feffp0f, 0x3fff, 0x3ffc},
+      {0x1.002p0f, 0x3f80, 0x3c00},      {0x1.006p0f, 0x3f80, 0x3c02}, {-0x1.006p0f, 0xbf80, 0xbc02},
+      {0x1.002002p0f, 0x3f80, 0x3c01},   {0x1.ffep0f, 0x4000, 0x4000}, {0x1p-25f, 0x3300, 0x0000},
+      {0x1.8p-24f, 0x33c0, 0x0002},      {0x1.4p-23f, 0x3420, 0x0002}, {0x1.ffcp-15f, 0x3880, 0x0400},
+      {0x1.ffbffep-15f, 0x3880, 0x03ff},
+  };
+  enum { COUNT = sizeof rows / sizeof *rows };
+  float from[COUNT];
+  uint16_t packed[COUNT];
+  ord_pack out;
+  (void)state;
+  cuda_stage s = open_cuda_stage(PLUGIN, false);
+  for (int i = 0; i < COUNT; i++) from[i] = rows[i].from;
+  assert_true(pack(&s, ORD_BF16, COUNT / 2, 2, from, packed, &out));
+  for (int i = 0; i < COUNT; i++)
+    if (packed[i] != rows[i].bf16) fail_msg("%a in bf16: found %x; wanted %x", from[i], packed[i], rows[i].bf16);
+  assert_true(pack(&s, ORD_F16, COUNT / 2, 2, from, packed, &out));
+  for (int i = 0; i < COUNT; i++)
+    if (packed[i] != rows[i].f16) fail_msg("%a in f16: found %x; wanted %x", from[i], packed[i], rows[i].f16);
+  close_cuda_stage(&s);
+}
+
 static void test_packs(void **state) {
   (void)state;
   run_in_child("packs", packs, NULL);
+  run_in_child("ties", ties, NULL);
 }
 
 /* ---- epilogues ---- */
@@ -364,8 +476,10 @@ static void test_epilogues(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_conformance),    cmocka_unit_test(test_more_rows), cmocka_unit_test(test_bits_of_a_row),
-      cmocka_unit_test(test_tiled_products), cmocka_unit_test(test_packs),     cmocka_unit_test(test_epilogues),
+      cmocka_unit_test(test_conformance),       cmocka_unit_test(test_more_rows),
+      cmocka_unit_test(test_bits_of_a_row),     cmocka_unit_test(test_tiled_products),
+      cmocka_unit_test(test_weights_with_gaps), cmocka_unit_test(test_packs),
+      cmocka_unit_test(test_epilogues),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
