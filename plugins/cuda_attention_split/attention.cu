@@ -264,12 +264,15 @@ template <typename Piece, int WIDTH, int NUMBERS>
 INLINE void score_keys(const attention_arguments &a, int n, const query_row &row, const float (&q)[NUMBERS],
                        const turn<Piece, WIDTH> &keys, int begin, float (&score)[SPLIT_STEPS]) {
   const char *mask = row_of(a.mask, n, row.head, row.query);
+  // Products first: what follows has branches, between which the keys would wait for one another's lanes.
+#pragma unroll
+  for (int step = 0; step < SPLIT_STEPS; step++) score[step] = dot<Piece, WIDTH>(q, keys.bits[step]);
 #pragma unroll
   for (int step = 0; step < SPLIT_STEPS; step++) {
     const int key = keys.key_of(begin, step);
     const bool is_seen = key >= row.seen.first && key < row.seen.end;
     const float added = !is_seen ? -INFINITY : a.mask.data ? mask_at(a, mask, key) : 0;
-    const float score_of_key = score_of(a, dot<Piece, WIDTH>(q, keys.bits[step])) + added;
+    const float score_of_key = score_of(a, score[step]) + added;
     score[step] = added == -INFINITY ? -INFINITY : score_of_key; // a hidden key's numbers may be no numbers
   }
 }
