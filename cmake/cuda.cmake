@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# CUDA: where the toolkit is, and how a CUDA C++ source becomes a device image. Without nvcc and cuda.h of CUDA 13 and a
-# C++ compiler everything of CUDA is left out, and ORDITO_CUDA_INCLUDE, the folder of cuda.h, is empty.
+# CUDA: where the toolkit is, and how a CUDA C++ source becomes a device image. Without cuda.h of CUDA 13 and a C++
+# compiler everything of CUDA is left out, and ORDITO_CUDA_INCLUDE, the folder of cuda.h, is empty. Without nvcc there are
+# images for the simulated device alone, and ORDITO_NVCC is empty.
 set(ORDITO_CUDA_PATH "" CACHE PATH "The only place where a CUDA toolkit is looked for (empty: the usual places)")
 set(ORDITO_CUDA_ARCHITECTURES 80 89 90 100 120
     CACHE STRING "Compute capabilities that kernels are compiled for, ascending; PTX serves later devices")
@@ -10,24 +11,30 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 include(CheckLanguage)
 check_language(CXX)
-execute_process(COMMAND ${PROJECT_SOURCE_DIR}/cmake/find_toolkit.sh ${ORDITO_CUDA_PATH}
+execute_process(COMMAND ${ORDITO_SOURCE_DIRECTORY}/cmake/find_toolkit.sh ${ORDITO_CUDA_PATH}
                 OUTPUT_VARIABLE ORDITO_CUDA_TOOLKIT OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(ORDITO_CUDA_INCLUDE "")
+set(ORDITO_NVCC "")
+set(lacks "")
 if(ORDITO_CUDA_TOOLKIT AND CMAKE_CXX_COMPILER)
   set(ORDITO_CUDA_INCLUDE ${ORDITO_CUDA_TOOLKIT}/include)
-  set(ORDITO_NVCC ${ORDITO_CUDA_TOOLKIT}/bin/nvcc)
-  unset(ORDITO_CUDA_LEFT_OUT CACHE)
+  if(EXISTS ${ORDITO_CUDA_TOOLKIT}/bin/nvcc)
+    set(ORDITO_NVCC ${ORDITO_CUDA_TOOLKIT}/bin/nvcc)
+  else()
+    set(lacks "CUDA kernels are made for the simulated device alone: no nvcc in ${ORDITO_CUDA_TOOLKIT}")
+  endif()
   enable_language(CXX)
   set(CMAKE_CXX_STANDARD 17)
   set(CMAKE_CXX_STANDARD_REQUIRED ON)
   set(CMAKE_CXX_EXTENSIONS OFF)
   set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 else()
-  set(ORDITO_CUDA_INCLUDE "")
-  if(NOT ORDITO_CUDA_LEFT_OUT)
-    message(STATUS "CUDA is left out: it needs a toolkit of CUDA 13 (ORDITO_CUDA_PATH, ./dev toolkit) and a C++ compiler")
-  endif()
-  set(ORDITO_CUDA_LEFT_OUT ON CACHE INTERNAL "said once")
+  set(lacks "CUDA is left out: it needs a toolkit of CUDA 13 (ORDITO_CUDA_PATH, ./dev toolkit) and a C++ compiler")
 endif()
+if(lacks AND NOT lacks STREQUAL ORDITO_CUDA_LACKS)
+  message(STATUS "${lacks}")
+endif()
+set(ORDITO_CUDA_LACKS "${lacks}" CACHE INTERNAL "said once")
 
 # Sources that include cuda.h.
 function(ordito_use_cuda_headers)
@@ -54,26 +61,27 @@ file(WRITE ${ORDITO_IMAGE_DIRECTORY}/list.txt "") # of all images, for tests/che
 
 # ordito_add_images(target OWNER name SOURCES .. SYMBOL symbol HEADER file OUTPUT folder): each source becomes one
 # device image of its file's name.
-# - For real devices: its code, as data in the target. `#include "file"` declares symbols[] and symbol_count.
+# - For real devices: its code, as data in the target. `#include "file"` declares symbols[] and symbol_count, which is 0
+#   without nvcc.
 # - For the simulated device: the side file OUTPUT/simulated/name.image.so, and name.image.checked.so.
+# Headers are found beside the source, and in folders beside that folder.
 function(ordito_add_images target)
   cmake_parse_arguments(IMAGES "" "OWNER;SYMBOL;HEADER;OUTPUT" "SOURCES" ${ARGN})
   set(generated ${ORDITO_IMAGE_DIRECTORY}/${IMAGES_OWNER})
   get_filename_component(header_folder ${generated}/include/${IMAGES_HEADER} DIRECTORY)
   file(MAKE_DIRECTORY ${generated} ${header_folder})
+  set(fatbins)
   foreach(source ${IMAGES_SOURCES})
     get_filename_component(image ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
-    add_custom_command(
-      OUTPUT ${generated}/${image}.fatbin BYPRODUCTS ${generated}/${image}.log
-      COMMAND ${PROJECT_SOURCE_DIR}/cmake/compile_image.sh ${ORDITO_NVCC} ${source} ${generated}/${image}
-              ${ORDITO_NVCC_FLAGS} -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/plugins -I${folder}
-      DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/compile_image.sh DEPFILE ${generated}/${image}.d VERBATIM
-      COMMENT "Compiling the image ${image} of ${IMAGES_OWNER}")
-    list(APPEND fatbins ${generated}/${image}.fatbin)
-    file(APPEND ${ORDITO_IMAGE_DIRECTORY}/list.txt "${generated}/${image}\n")
+    get_filename_component(around ${folder} DIRECTORY)
+    set(includes ${ORDITO_SOURCE_DIRECTORY}/include ${around} ${folder})
+    if(ORDITO_NVCC)
+      ordito_compile_image(${IMAGES_OWNER} ${image} ${source} ${generated}/${image} ${includes})
+      list(APPEND fatbins ${generated}/${image}.fatbin)
+    endif()
     if(TARGET ordito_simulated_cuda)
-      ordito_add_image_for_simulator(${target} ${IMAGES_OWNER}.${image} ${source} ${IMAGES_OUTPUT}/simulated)
+      ordito_add_image_for_simulator(${target} ${IMAGES_OWNER}.${image} ${source} ${IMAGES_OUTPUT}/simulated ${includes})
     endif()
   endforeach()
   list(LENGTH fatbins count)
@@ -91,37 +99,29 @@ extern const ord_image @IMAGES_SYMBOL@s[];
 " @ONLY)
   add_custom_command(
     OUTPUT ${generated}/images.c
-    COMMAND ${PROJECT_SOURCE_DIR}/cmake/write_images.sh ${IMAGES_SYMBOL} ${IMAGES_HEADER} ${generated}/images.c ${fatbins}
-    DEPENDS ${fatbins} ${PROJECT_SOURCE_DIR}/cmake/write_images.sh VERBATIM COMMENT "")
+    COMMAND ${ORDITO_SOURCE_DIRECTORY}/cmake/write_images.sh ${IMAGES_SYMBOL} ${IMAGES_HEADER} ${generated}/images.c ${fatbins}
+    DEPENDS ${fatbins} ${ORDITO_SOURCE_DIRECTORY}/cmake/write_images.sh VERBATIM COMMENT "")
   target_sources(${target} PRIVATE ${generated}/images.c)
-  target_include_directories(${target} PRIVATE ${generated}/include ${PROJECT_SOURCE_DIR}/plugins)
+  target_include_directories(${target} PRIVATE ${generated}/include ${around})
+endfunction()
+
+# OUTPUT.fatbin
+function(ordito_compile_image owner image source output)
+  list(TRANSFORM ARGN PREPEND -I OUTPUT_VARIABLE includes)
+  add_custom_command(
+    OUTPUT ${output}.fatbin BYPRODUCTS ${output}.log
+    COMMAND ${ORDITO_SOURCE_DIRECTORY}/cmake/compile_image.sh ${ORDITO_NVCC} ${source} ${output} ${ORDITO_NVCC_FLAGS}
+            ${includes}
+    DEPENDS ${source} ${ORDITO_SOURCE_DIRECTORY}/cmake/compile_image.sh DEPFILE ${output}.d VERBATIM
+    COMMENT "Compiling the image ${image} of ${owner}")
+  file(APPEND ${ORDITO_IMAGE_DIRECTORY}/list.txt "${output}\n")
 endfunction()
 
 function(ordito_add_image_for_simulator target name source output)
   ordito_add_simulated_image(${name} ${source})
-  get_filename_component(folder ${source} DIRECTORY)
   foreach(image ${name} ${name}.checked)
-    target_include_directories(${image} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/plugins ${folder})
+    target_include_directories(${image} PRIVATE ${ARGN})
     set_target_properties(${image} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${output})
     add_dependencies(${target} ${image})
   endforeach()
-endfunction()
-
-# ordito_find_plugins(variable FOLDER): the folders in FOLDER that hold a plugin which this build can make. What is for
-# CUDA is not made with instrumented code, which the simulated driver does not stand.
-function(ordito_find_plugins variable parent)
-  file(GLOB sources CONFIGURE_DEPENDS ${parent}/*/*.c)
-  set(found)
-  foreach(source ${sources})
-    get_filename_component(folder ${source} DIRECTORY)
-    list(APPEND found ${folder})
-  endforeach()
-  list(REMOVE_DUPLICATES found)
-  if(NOT ORDITO_CUDA_INCLUDE OR ORDITO_SANITIZE OR ORDITO_FUZZ)
-    list(FILTER found EXCLUDE REGEX "/(cuda_[^/]*|cublas)$")
-  endif()
-  if(NOT EXISTS ${ORDITO_CUDA_INCLUDE}/cublasLt.h)
-    list(FILTER found EXCLUDE REGEX "/cublas$")
-  endif()
-  set(${variable} ${found} PARENT_SCOPE)
 endfunction()

@@ -26,6 +26,6 @@ shift 3
     printf '    {.name = "%s", .kind = ORD_IMAGE_FATBIN, .bytes = %s_%s, .size = %s},\n' "$name" "$symbol" "$name" \
       "$(wc -c <"$fatbin")"
   done
-  printf '};\n'
+  printf '    {0}};\n' # an array has at least one element
 } >"$output.partial"
 mv "$output.partial" "$output"
