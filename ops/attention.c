@@ -406,6 +406,10 @@ static const ord_case attention_cases[] = {
     {"q[2,4,3,16] k[2,2,3,16] v[2,2,3,16]", "causal=true cache=16:bf16 past=0,7"},
     {"q[1,2,1,$] k[1,1,1,$] v[1,1,1,$]", "causal=true cache=270:bf16 past=262 $=1,7,80,96"},
     {"q[2,4,3,16] k[2,2,3,16] v[2,2,3,16]", "causal=true cache=16:f16 past=2,7"},
+    {"q[1,2,1,$] k[1,2,1,$] v[1,2,1,$]", "causal=true cache=70 past=60 $=24,64,100,200"}, // one query a key head
+    {"q[1,2,1,$] k[1,2,1,$] v[1,2,1,$]", "causal=true cache=70:bf16 past=60 $=24,64,100,200"},
+    {"q[1,2,1,$] k[1,2,1,$] v[1,2,1,$]", "causal=true cache=70:f16 past=60 $=24,64,100,200"},
+    {"q[1,4,1,160] k[1,2,1,160] v[1,2,1,160]", "causal=true cache=70:bf16 past=60"},
     {"q[1,2,4,8] k[1,2,4,8] v[1,2,4,8]", "causal=true cache=4 past=0"},
     {"q^[2,4,3,8] k^[2,2,3,8] v^[2,2,3,8] out^", "causal=true cache=16 past=2,7"},
     /* layouts and types */
@@ -415,6 +419,16 @@ static const ord_case attention_cases[] = {
     {"q+[2,4,5,8] k+[2,2,7,8] v+[2,2,7,8] out+", "causal=false"},
     {"q:f16[2,4,5,8] k:f16[2,2,7,8] v:f16[2,2,7,8]", "causal=true"},
     {"q:bf16[2,4,5,8] k:bf16[2,2,7,8] v:bf16[2,2,7,8]", "causal=false"},
+    /* products that may be made of bf16: widths of tiles, tiles that are not full */
+    {"q[1,2,$,64] k[1,2,$,64] v[1,2,$,64]", "causal=true compute=bf16 $=1,33,65"},
+    {"q[1,1,20,$] k[1,1,40,$] v[1,1,40,$]", "causal=true compute=bf16 $=7,32,72,96,128,160,192,256"},
+    {"q:bf16[1,2,5,$] k:bf16[1,1,35,$] v:bf16[1,1,35,$]", "causal=true compute=bf16 $=8,64,80"},
+    {"q:f16[1,2,5,$] k:f16[1,1,35,$] v:f16[1,1,35,$]", "causal=false compute=bf16 $=24,64,65,128,136,200"},
+    {"q:f16[1,2,5,64] k:f16[1,1,35,64] v:f16[1,1,35,64] mask[5,35]=0,-1,-inf,2", "causal=false compute=bf16"},
+    {"q[2,6,3/20,32] k[2,2,3/20,32] v[2,2,3/20,40]", "causal=true cache=90:bf16 past=70,7 compute=bf16"},
+    {"q[2,2,9,32] k[2,2,9,32] v[2,2,9,32] lengths:i32[2]=3,9", "causal=true cache=70 past=0,50 compute=bf16"},
+    {"q[1,2,20,16] k[1,2,70,16] v[1,2,70,16] mask:bool[20,70]=1,0,1,1,0,0,1", "causal=true soft_cap=2 compute=bf16"},
+    {"q^[1,4,9,32] k^[1,2,70,32] v+[1,2,70,40] out^", "causal=true window_before=40 compute=bf16"},
     {NULL, NULL},
 };
 

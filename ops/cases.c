@@ -224,9 +224,9 @@ static bool launch_remote(case_trial *trial) {
     return ord_case_fail(trial->result, "launch: %s", fault.text);
   ord_plugin_error err = {.struct_size = sizeof err};
   const ord_status status = trial->kernel->launch(trial->state, &exec, &err);
-  if (status != ORD_OK) return ord_case_fail(trial->result, "launch: status %d: %s", (int)status, err.text);
-  return (table->wait(remote->queue, &fault) && ord_case_remote_read(remote, &fault)) ||
-         ord_case_fail(trial->result, "launch: %s", fault.text);
+  const bool is_alive = table->wait(remote->queue, &fault); /* else it tells more than err.text has room for */
+  if (is_alive && status != ORD_OK) return ord_case_fail(trial->result, "launch: status %d: %s", (int)status, err.text);
+  return (is_alive && ord_case_remote_read(remote, &fault)) || ord_case_fail(trial->result, "launch: %s", fault.text);
 }
 
 /* Scratch starts undefined, and a worker's memory may have served another chunk before. */
@@ -477,7 +477,7 @@ bool ord_case_run(const ord_op *op, const ord_case *row, const ord_kernel *kerne
       if (one.verdict != ORD_CASE_FAILED) continue;
       out->verdict = ORD_CASE_FAILED;
       if (sweep)
-        snprintf(out->text, sizeof out->text, "$=%lld: %.480s", (long long)number, one.text);
+        snprintf(out->text, sizeof out->text, "$=%lld: %.740s", (long long)number, one.text);
       else
         memcpy(out->text, one.text, sizeof out->text);
       return true;

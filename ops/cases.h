@@ -57,7 +57,7 @@ typedef struct ord_case_result {
   uint32_t run_count, refused_count; /* of the numbers of a sweep ($); 1 and 0 or 1 without */
   double error;                      /* the largest difference, as a part of its tolerance */
   char variant[96];                  /* the kernel's, of the last run */
-  char text[512];                    /* refused: the kernel's reason; failed: where, found and wanted; else "" */
+  char text[768];                    /* refused: the kernel's reason; failed: where, found and wanted; else "" */
 } ord_case_result;
 
 typedef struct ord_case_options {
