@@ -3,8 +3,9 @@
 # check_docs.sh BUILD [--write]: the pages against the program. The op table of docs/model_format.md is the printed one,
 # each whole model on a page passes `ordito check`, and on the pages below each command of an `sh` block (behind "$ ")
 # works, in order, in a folder with include/, models/, build/ and try/, which holds what the pages before wrote there and
-# the files of the page: a block whose first line names a file of try/ is that file. What a command prints must be what the page shows behind
-# it; numbers that time or the machine make (see mask) may differ, and all lines of a block that begins "```sh varies".
+# the files of the page: a block whose first line names a file of try/ is that file. What a command prints must be what
+# the page shows behind it; numbers that time or the machine make (see mask) may differ, and all lines of a block that
+# begins "```sh varies". A block that begins "```sh cuda" is passed over where the build has no CUDA.
 # With --write, the op table and what the commands print are written into the pages.
 set -eu
 pages="README.md docs/add_a_kernel.md docs/run_config.md docs/model_format.md"
@@ -19,6 +20,8 @@ ln -s "$build" "$work/build"
 cd "$work"
 mkdir try
 bad=0
+cuda=yes
+[ -f build/lib/libordito_simulated_cuda.so ] || cuda=no
 
 say() {
   printf '%s\n' "$*" >&2
@@ -49,10 +52,15 @@ check_models() {
   done
 }
 
-# A block of C or YAML whose first line names a file of try/ becomes that file.
+# A block of C, CUDA C++ or YAML whose first line names a file of try/ becomes that file.
 write_sources() {
   awk '/^```$/ { name = "" }
-       /^```(c|yaml)$/ { getline; name = $2 ~ /^try\/[a-z_]+\.(c|yaml):$/ ? substr($2, 1, length($2) - 1) : "" }
+       /^```(c|cuda|yaml)$/ {
+         getline
+         name = $2 ~ /^try\/[a-z_\/]+\.(c|cu|h|yaml):$/ ? substr($2, 1, length($2) - 1) : ""
+         folder = name
+         if (sub(/\/[^\/]*$/, "", folder)) system("mkdir -p " folder)
+       }
        name { print > name }' "$1"
 }
 
@@ -72,15 +80,16 @@ compare_output() {
   diff -u --label "on the page" --label "printed" shown printed >&2
 }
 
-# The page with what its commands print now. `./dev run` stands for what it does after the build; the other verbs of
-# dev are left as they are. Fails if a command does.
+# The page with what its commands print now. `./dev run` and `./dev plugin` stand for what they do once everything is
+# installed and built; the other verbs of dev are left as they are. Fails if a command does.
 run_commands() {
-  awk -v build="$build" -v page="$1" '
+  awk -v build="$build" -v source="$source" -v here="$work/" -v cuda="$cuda" -v page="$1" '
     function run(command, shell, line, status) {
       status = "of the shell"
       shell = "{ " command "\n} 2>&1; echo \"@@$?\""
       while ((shell | getline line) > 0) {
         gsub(build, "build", line)
+        gsub(here, "", line)
         if (match(line, /@@[0-9]+$/)) {
           status = substr(line, RSTART + 2)
           line = substr(line, 1, RSTART - 1)
@@ -93,7 +102,12 @@ run_commands() {
       printf "%s: status %s: %s\n", page, status, command > "/dev/stderr"
       failed = 1
     }
-    /^```sh( varies)?$/ { inside = 1; kept = 0; print; next }
+    /^```sh cuda/ && cuda == "no" {
+      if (!told++) print page ": the commands for CUDA are passed over: the build has no CUDA" > "/dev/stderr"
+      print
+      next
+    }
+    /^```sh( cuda)?( varies)?$/ { inside = 1; kept = 0; print; next }
     /^```$/ { inside = 0 }
     !inside { print; next }
     !/^\$ / { if (kept) print; next }
@@ -102,6 +116,7 @@ run_commands() {
       command = substr($0, 3)
       while (command ~ /\\$/ && (getline) > 0) { print; command = command "\n" $0 }
       sub(/^\.\/dev run$/, "build/bin/ordito generate models/andrea-nano.yaml", command)
+      sub(/^\.\/dev plugin /, source "/cmake/plugin/build.sh ", command)
       kept = command ~ /^\.\/dev/
       if (!kept) run(command)
     }
