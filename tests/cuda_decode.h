@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A plan that makes one token a run, and loops over it, for tests of generation on the simulated CUDA device. Included
+ * A plan that makes one token a run, and loops over it, for tests of generation on the CUDA device. Included
  * by test programs only.
  */
 #ifndef ORDITO_TESTS_CUDA_DECODE_H
@@ -160,7 +160,5 @@ static inline void run_both_ways(const char *name, void (*body)(void **state)) {
     run_in_all_orders(text, body);
   }
 }
-
-static inline bool is_order(const char *name) { return strcmp(getenv("ORDITO_SIMULATED_ORDER"), name) == 0; }
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plans for the simulated CUDA device that are written down by hand, of the kernels of plugins/cuda_steps or of the
+ * Plans for the CUDA device that are written down by hand, of the kernels of plugins/cuda_steps or of the
  * test's own. Included by test programs only; every function fails the running test if something does not work.
  */
 #ifndef ORDITO_TESTS_CUDA_PLAN_H
 #define ORDITO_TESTS_CUDA_PLAN_H
-
-#include <dlfcn.h>
 
 #include "cuda_fixture.h"
 #include "runtime/plugin.h"
@@ -22,8 +20,7 @@ typedef struct plan_stage {
 
 static inline plan_stage open_plan_stage(const ord_cuda_options *options) {
   ord_error err = ORD_ERROR_INIT;
-  plan_stage s = {0};
-  MUST(ord_device_cuda_create(1, options, &s.device, NULL, &err));
+  plan_stage s = {.device = open_device(options)};
   s.table = s.device->table;
   MUST(ord_registry_create(NULL, NULL, &s.registry, &err));
   MUST(ord_registry_load(s.registry, ORDITO_BUILD_DIRECTORY "/tests/plugins/cuda_steps.so", &err));
@@ -139,7 +136,7 @@ static inline void *in_arena(const hand_plan *h, size_t offset) { return (char *
 
 /* A function of the driver that the runtime itself does not use. */
 static inline void *driver_function(const char *name) {
-  void *found = dlsym(dlopen(SIMULATED_DRIVER, RTLD_NOW | RTLD_NOLOAD), name);
+  void *found = dlsym(dlopen(cuda_options()->driver, RTLD_NOW | RTLD_NOLOAD), name);
   assert_non_null(found);
   return found;
 }

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plugin cublas on the simulated driver and the simulated cuBLAS: its kernel on the conformance rows of matmul, what a
+ * Plugin cublas with the cuBLAS of the driver, simulated or real: its kernel on the conformance rows of matmul, what a
  * capture of it holds, and what goes wrong before it runs.
  */
 #include "conformance.h"
 #include "cublas_node.h"
 #include "cuda_plan.h"
+
+static cuda_stage open_cublas_stage(bool is_checked) {
+  if (!cuda_options()->is_simulated && !dlopen(cuda_options()->cublas_lt, RTLD_LAZY))
+    skip_because("cuBLASLt of CUDA 13 is not found");
+  return open_cuda_stage(CUBLAS_PLUGIN, is_checked);
+}
 
 /* ---- conformance ---- */
 
@@ -20,7 +26,7 @@ static const char *const reasons[] = {"a product with 'by'",
 
 static void rows(void **state) {
   (void)state;
-  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
+  cuda_stage s = open_cublas_stage(false);
   conformance_run_on(s.plugin->kernel[0], &s.cases, reasons);
   close_cuda_stage(&s);
 }
@@ -78,7 +84,7 @@ static const struct {
 
 static void serves(void **state) {
   (void)state;
-  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, false);
+  cuda_stage s = open_cublas_stage(false);
   for (size_t i = 0; i < sizeof served / sizeof *served; i++)
     conformance_serves_on(s.plugin->kernel[0], &s.cases, served[i].operands, served[i].attributes);
   close_cuda_stage(&s);
@@ -111,7 +117,7 @@ static void test_refuses(void **state) {
 /* The cast is all that the plugin brings as device code. */
 static void serves_checked(void **state) {
   (void)state;
-  cuda_stage s = open_cuda_stage(CUBLAS_PLUGIN, true);
+  cuda_stage s = open_cublas_stage(true);
   for (size_t i = 0; i < sizeof served / sizeof *served; i++)
     if (strstr(served[i].attributes, "compute"))
       conformance_serves_on(s.plugin->kernel[0], &s.cases, served[i].operands, served[i].attributes);
@@ -207,7 +213,7 @@ static plan_stage plan_stage_of(const cuda_stage *stage) {
 
 static void capture_variant(const variant *how) {
   ord_error err = ORD_ERROR_INIT;
-  cuda_stage stage = open_cuda_stage(CUBLAS_PLUGIN, false);
+  cuda_stage stage = open_cublas_stage(false);
   const plan_stage s = plan_stage_of(&stage);
   hand_plan *h = open_hand_plan(&s, ARENA_BYTES, 1);
   const ord_step *step = add_product(h, how);
@@ -321,6 +327,7 @@ static void test_libraries_that_are_none(void **state) {
 
 static void every_call_fails(void **state) {
   (void)state;
+  needs_simulator("its cuBLAS stands behind the one that fails");
   void *library = dlopen(COUNTING, RTLD_NOW | RTLD_LOCAL);
   assert_non_null(library);
   int *objects = dlsym(library, "counting_live"), *calls = dlsym(library, "counting_calls");

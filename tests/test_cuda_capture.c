@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Captures, replays and eager runs of plans on the simulated CUDA driver; too little memory, several threads.
+ * Captures, replays and eager runs of plans on the CUDA device; too little memory, several threads.
  */
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 
 static void replay_is_eager(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *h = open_mixes(&s);
   ord_capture *captured = capture(h);
   assert_int_equal(captured->report.step_count, MIXES);
@@ -46,7 +46,7 @@ static void test_replay_is_eager(void **state) {
 
 static void no_steps(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *h = open_hand_plan(&s, 64, 1);
   ord_capture *captured = capture(h);
   assert_int_equal(captured->report.node_count, 0);
@@ -64,7 +64,7 @@ static void test_no_steps(void **state) {
 
 static void cancel_and_times(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *h = open_mixes(&s);
   ord_capture *captured = capture(h);
   ord_error err = ORD_ERROR_INIT;
@@ -95,7 +95,7 @@ static void test_cancel_and_times(void **state) {
 
 static void no_host_memory(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *h = open_mixes(&s);
   uint64_t ns[MIXES] = {0};
   const ord_run_options options = {.step_ns = ns};
@@ -174,7 +174,7 @@ static void *allocate_often(void *context) {
 
 static void two_threads(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   pthread_t thread[3];
   capturing each[2];
   for (int i = 0; i < 2; i++) {

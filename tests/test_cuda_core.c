@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * plugin cuda_core on the simulated driver, all but its matmul and norms: the conformance rows of every op; rows that
+ * plugin cuda_core, all but its matmul and norms: the conformance rows of every op; rows that
  * bring vectors, long grids, many parts and every path of sample; the same under the checks of memory and races; what
  * is refused and why; a state that finds no memory or no image.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * matmul and norms of plugin cuda_core on the simulated driver: conformance, a row's bits alone and in a batch, long
+ * matmul and norms of plugin cuda_core: conformance, a row's bits alone and in a batch, long
  * sums over several warps, what pack makes of a weight, and how far an epilogue is served.
  */
 #include "conformance.h"

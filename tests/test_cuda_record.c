@@ -281,7 +281,7 @@ static const rogue_case bad_captures[] = {
 /* A capture that failed leaves nothing behind: the next one on the same queue works. */
 static void bad_kernels(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *good = open_mixes(&s);
   rogue r = open_rogue(&s);
   for (size_t i = 0; i < sizeof bad_captures / sizeof *bad_captures; i++) {
@@ -321,7 +321,7 @@ static void bad_launches(void **state) {
       {gives_few_arguments, OWN, 0, BEGINNING "launch failed: kernel 'add_number': found 1 arguments; wanted 2"},
       {hides_a_failure, OWN, 0, BEGINNING "launch failed: kernel 'add_number': found 1 arguments; wanted 2"},
       {fails, OWN, 0, BEGINNING "launch failed: found an odd value (native code 3)"}};
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   rogue r = open_rogue(&s);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     ord_kernel kernel;
@@ -344,7 +344,7 @@ static void test_bad_launches(void **state) {
 
 static void library_steps(void **state) {
   (void)state;
-  plan_stage s = open_plan_stage(&simulated_options);
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *h = open_hand_plan(&s, ARENA_BYTES, WIDTH);
   rogue r = open_rogue(&s);
   ord_kernel kernel[4];
@@ -385,8 +385,8 @@ static void test_library_steps(void **state) {
 /* Where work runs when it is asked for, the fault is found at its step; elsewhere when the host waits. */
 static void faults(void **state) {
   (void)state;
-  const bool is_eager = strcmp(getenv("ORDITO_SIMULATED_ORDER"), "eager") == 0;
-  plan_stage s = open_plan_stage(&simulated_options);
+  const bool is_eager = is_order("eager");
+  plan_stage s = open_plan_stage(cuda_options());
   hand_plan *h = open_hand_plan(&s, ARENA_BYTES, WIDTH);
   rogue r = open_rogue(&s);
   ord_kernel kernel;
