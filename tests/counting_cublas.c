@@ -15,7 +15,7 @@ int counting_live, counting_calls, counting_fail_at;
 size_t counting_version;
 
 static void *find(const char *name) {
-  void *library = dlopen(SIMULATED_CUBLAS, RTLD_NOW | RTLD_LOCAL);
+  void *library = dlopen(ORDITO_BUILD_DIRECTORY "/lib/libordito_simulated_cublas.so", RTLD_NOW | RTLD_LOCAL);
   return library ? dlsym(library, name) : NULL;
 }
 
