@@ -6,6 +6,7 @@
  *   cuda_image      device images, kernels, services of plugins   cuda_record  one step: launched, or recorded
  *   cuda_audit      what a recorded step may hold                 cuda_graph   a recording becomes a graph
  *   cuda_capture    captures, replays and eager runs of a plan    cuda_loop    generation on the device
+ *   cuda_clock      times of the device                           cuda_probe   how fast its memory can be read
  * The context of the driver is made current for the calling thread at every door (ord_cuda_enter).
  */
 #ifndef ORDITO_RUNTIME_CUDA_H
@@ -83,11 +84,15 @@ ORD_MUST_CHECK bool ord_cuda_open_driver(ord_cuda_device *device, ord_error *err
 
 /* ---- cuda_error.c ---- */
 
-/* True if `code` is success. Else fills err: "<what>: <call> failed: CUDA_ERROR_NAME (code): description",
- * ORD_NO_MEMORY or ORD_DEVICE_FAILED, and marks the device as lost after a fault that kills the context. `what` says
- * what was being done, in words; call "cuMemAlloc". */
+/* Counts the call. True if `code` is success. Else fills err: "<what>: <call> failed: CUDA_ERROR_NAME (code):
+ * description", ORD_NO_MEMORY or ORD_DEVICE_FAILED, and marks the device as lost after a fault that kills the context.
+ * `what` says what was being done, in words; call "cuMemAlloc". */
 ORD_MUST_CHECK bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what,
                                    ord_error *err);
+/* Counts one whose code is not checked. */
+static inline void ord_cuda_count_call(ord_cuda_device *device) {
+  atomic_fetch_add_explicit(&device->base.driver.calls, 1, memory_order_relaxed);
+}
 /* "NAME (code): description" of a result, cut to fit. */
 void ord_cuda_describe(const ord_cuda_device *device, CUresult code, char *out, size_t bytes);
 /* The same failure for a plugin, cut to fit; `err` may be NULL. Returns its code. */
@@ -100,6 +105,8 @@ ORD_MUST_CHECK bool ord_cuda_enter(ord_cuda_device *device, ord_error *err);
 ORD_MUST_CHECK bool ord_cuda_queue_create(ord_device *device, ord_queue **out, ord_error *err);
 void ord_cuda_queue_destroy(ord_queue *queue);
 ORD_MUST_CHECK bool ord_cuda_wait(ord_queue *queue, ord_error *err);
+/* Counts as waiting what passed since then, on the clock of runtime/clock.h. */
+void ord_cuda_count_wait(ord_cuda_device *device, uint64_t begin_ns);
 ORD_MUST_CHECK bool ord_cuda_allocate(ord_device *device, size_t bytes, bool zeroed, void **out, ord_error *err);
 void ord_cuda_release(ord_device *device, void *memory);
 ORD_MUST_CHECK bool ord_cuda_write(ord_queue *queue, void *into, const void *from, size_t bytes, ord_error *err);
@@ -233,5 +240,28 @@ ORD_MUST_CHECK bool ord_cuda_loop_start(ord_loop *loop, const ord_loop_request *
 ORD_MUST_CHECK bool ord_cuda_loop_next(ord_loop *loop, int32_t *out_token, ord_loop_state *out_state, ord_error *err);
 ORD_MUST_CHECK bool ord_cuda_loop_stop(ord_loop *loop, ord_error *err);
 void ord_cuda_loop_destroy(ord_loop *loop);
+
+/* ---- cuda_clock.c: the table's functions of these names ---- */
+
+ORD_MUST_CHECK bool ord_cuda_clock_create(ord_queue *queue, uint32_t capacity, ord_device_clock **out, ord_error *err);
+ORD_MUST_CHECK bool ord_cuda_clock_mark(ord_device_clock *clock, ord_error *err);
+ORD_MUST_CHECK bool ord_cuda_clock_read(ord_device_clock *clock, uint64_t *out_ns, ord_error *err);
+void ord_cuda_clock_destroy(ord_device_clock *clock);
+
+/* ---- cuda_probe.c: the table's functions of these names ---- */
+
+enum { ORD_CUDA_PROBE_KERNELS = 3 };
+typedef struct ord_cuda_probe {
+  ord_device_probe base;
+  void *memory, *sum; /* of the device: [count] of 16 bytes; [threads] of 4, of what each has read */
+  uint64_t count;
+  uint32_t threads;
+  CUkernel kernel[ORD_CUDA_PROBE_KERNELS]; /* of the patterns */
+} ord_cuda_probe;
+
+ORD_MUST_CHECK bool ord_cuda_probe_create(ord_device *device, size_t bytes, ord_device_probe **out, ord_error *err);
+const char *ord_cuda_probe_pattern(uint32_t pattern);
+ORD_MUST_CHECK bool ord_cuda_probe_read(ord_device_probe *probe, ord_queue *queue, uint32_t pattern, ord_error *err);
+void ord_cuda_probe_destroy(ord_device_probe *probe);
 
 #endif

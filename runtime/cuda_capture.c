@@ -141,58 +141,14 @@ bool ord_cuda_replay(ord_queue *base, const ord_capture *capture, const ord_run_
 
 /* ---- eager runs ---- */
 
-/* Events around every step; none where no times are asked for. */
-typedef struct step_clock {
-  ord_cuda_queue *queue;
-  CUevent *event; /* [made] */
-  uint32_t made, recorded;
-} step_clock;
-
-static bool make_clock(ord_cuda_queue *queue, uint32_t step_count, step_clock *out, ord_error *err) {
-  ord_cuda_device *device = ord_cuda_of(&queue->base);
-  *out = (step_clock){.queue = queue, .event = calloc((size_t)step_count + 1, sizeof *out->event)};
-  if (!out->event) return ord_fail_memory(err, "timing a plan");
-  for (; out->made <= step_count; out->made++)
-    if (!ord_cuda_check(device, device->call.EventCreate(&out->event[out->made], CU_EVENT_DEFAULT), "cuEventCreate",
-                        "timing a plan", err))
-      return false;
-  return true;
-}
-
-static bool tick(step_clock *clock, ord_error *err) {
-  ord_cuda_device *device = ord_cuda_of(&clock->queue->base);
-  return !clock->event ||
-         ord_cuda_check(device,
-                        device->call.EventRecord(clock->event[clock->recorded++], ord_cuda_handle(&clock->queue->run)),
-                        "cuEventRecord", "timing a plan", err);
-}
-
-static bool read_clock(const step_clock *clock, uint64_t *step_ns, ord_error *err) {
-  ord_cuda_device *device = ord_cuda_of(&clock->queue->base);
-  if (!ord_cuda_wait(&clock->queue->base, err)) return false;
-  for (uint32_t i = 0; i + 1 < clock->recorded; i++) {
-    float milliseconds;
-    if (!ord_cuda_check(device, device->call.EventElapsedTime(&milliseconds, clock->event[i], clock->event[i + 1]),
-                        "cuEventElapsedTime", "timing a plan", err))
-      return false;
-    step_ns[i] += (uint64_t)((double)milliseconds * 1e6);
-  }
-  return true;
-}
-
-static void finish_clock(step_clock *clock) {
-  for (uint32_t i = 0; i < clock->made; i++) (void)ord_cuda_of(&clock->queue->base)->call.EventDestroy(clock->event[i]);
-  free(clock->event);
-}
-
 static bool run_steps(ord_cuda_queue *queue, const ord_cuda_binding *binding, const ord_run_options *options,
-                      step_clock *clock, ord_error *err) {
+                      ord_device_clock *clock, ord_error *err) {
   const ord_plan *plan = binding->plan;
-  if (!tick(clock, err)) return false;
+  if (clock && !ord_cuda_clock_mark(clock, err)) return false;
   for (uint32_t i = 0; i < plan->step_count; i++) {
     if (is_cancelled(options))
       return ord_fail(err, ORD_CANCELLED, "the run was cancelled before %s", plan->step[i].node.label);
-    if (!run_step(queue, binding, &plan->step[i], 0, err) || !tick(clock, err)) return false;
+    if (!run_step(queue, binding, &plan->step[i], 0, err) || (clock && !ord_cuda_clock_mark(clock, err))) return false;
   }
   return true;
 }
@@ -201,12 +157,13 @@ bool ord_cuda_run_eager(ord_queue *base, const ord_plan *plan, const ord_memory 
                         ord_error *err) {
   ord_cuda_queue *queue = (ord_cuda_queue *)base;
   uint64_t *step_ns = options ? options->step_ns : NULL;
-  step_clock clock = {.queue = queue};
+  ord_device_clock *clock = NULL; /* of every step; NULL where no times are asked for */
   ord_cuda_binding binding;
   if (!ord_cuda_enter(ord_cuda_of(base), err) || !bind(plan, memory, &binding, err)) return false;
-  const bool done = (!step_ns || make_clock(queue, plan->step_count, &clock, err)) &&
-                    run_steps(queue, &binding, options, &clock, err) && (!step_ns || read_clock(&clock, step_ns, err));
-  finish_clock(&clock);
+  const bool done = (!step_ns || ord_cuda_clock_create(base, plan->step_count + 1, &clock, err)) &&
+                    run_steps(queue, &binding, options, clock, err) &&
+                    (!step_ns || ord_cuda_clock_read(clock, step_ns, err));
+  ord_cuda_clock_destroy(clock);
   free(binding.operand);
   return done;
 }

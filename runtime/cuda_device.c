@@ -65,6 +65,14 @@ static const ord_device_table table = {.queue_create = ord_cuda_queue_create,
                                        .loop_next = ord_cuda_loop_next,
                                        .loop_stop = ord_cuda_loop_stop,
                                        .loop_destroy = ord_cuda_loop_destroy,
+                                       .clock_create = ord_cuda_clock_create,
+                                       .clock_mark = ord_cuda_clock_mark,
+                                       .clock_read = ord_cuda_clock_read,
+                                       .clock_destroy = ord_cuda_clock_destroy,
+                                       .probe_create = ord_cuda_probe_create,
+                                       .probe_pattern = ord_cuda_probe_pattern,
+                                       .probe_read = ord_cuda_probe_read,
+                                       .probe_destroy = ord_cuda_probe_destroy,
                                        .destroy = destroy};
 
 static bool find_device(ord_cuda_device *device, ord_error *err) {

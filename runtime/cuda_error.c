@@ -47,6 +47,7 @@ static void lose(ord_cuda_device *device, const char *text) {
 
 bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {
   char described[400], text[512];
+  ord_cuda_count_call(device);
   if (code == CUDA_SUCCESS) return true;
   ord_cuda_describe(device, code, described, sizeof described);
   snprintf(text, sizeof text, "%s: %s failed: %s", what, call, described);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/clock.h"
 #include "runtime/cuda.h"
 #include "runtime/cuda_loop.h"
 #include "runtime/pause.h"
@@ -76,7 +77,7 @@ static bool make_memory(cuda_loop *loop, const ord_loop_places *places, ord_erro
   pthread_rwlock_unlock(&device->gate);
   if (!ord_cuda_check(device, code, "cuMemHostAlloc", "making room for tokens", err)) return false;
   loop->places.done = (uint32_t *)(loop->mapped + DONE_AT);
-  loop->places.cancel = (const uint32_t *)(loop->mapped + CANCEL_AT);
+  loop->places.cancel = loop->options.is_deaf ? NULL : (const uint32_t *)(loop->mapped + CANCEL_AT);
   loop->places.ring = (uint64_t *)(loop->mapped + RING_AT);
   return true;
 }
@@ -151,21 +152,28 @@ static bool has_ended(const cuda_loop *loop) {
   return atomic_load_explicit(word(loop, DONE_AT), memory_order_acquire) != 0;
 }
 
+/* How often is a matter of how long it takes, so the call that entering made is none of those that are counted. */
+static void count_poll(ord_cuda_device *device) {
+  atomic_fetch_add_explicit(&device->base.driver.polls, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&device->base.driver.calls, 1, memory_order_relaxed);
+}
+
 /* Finds faults, and makes a driver go on that works when it is asked. That nothing is left to do is believed only where
  * no WHILE node may be running. */
 static bool ask_driver(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), ord_error *err) {
   ord_cuda_device *device = device_of(loop);
   if (!ord_cuda_enter(device, err)) return false;
   const CUresult code = device->call.StreamQuery(ord_cuda_handle(&queue_of(loop)->run));
+  count_poll(device);
   if (code == CUDA_ERROR_NOT_READY) return true;
-  if (!ord_cuda_check(device, code, "cuStreamQuery", "generating", err)) return false;
+  if (code != CUDA_SUCCESS) return ord_cuda_check(device, code, "cuStreamQuery", "generating", err);
   return (loop->options.is_one_launch && !has_ended(loop)) || is_there(loop) ||
          ord_fail(err, ORD_INTERNAL, "generating: the device came to its end after %u tokens without a word",
                   loop->taken);
 }
 
 /* The host's cancel flag counts where `is_cancellable`. */
-static bool wait_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), bool is_cancellable,
+static bool look_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), bool is_cancellable,
                        ord_error *err) {
   const atomic_bool *cancel = is_cancellable ? loop->options.cancel : NULL;
   for (uint32_t looks = 1; !is_there(loop); looks++) {
@@ -177,6 +185,15 @@ static bool wait_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *
     sched_yield();
   }
   return true;
+}
+
+static bool wait_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), bool is_cancellable,
+                       ord_error *err) {
+  if (is_there(loop)) return true; /* no clock where nothing is waited for */
+  const uint64_t begin_ns = ord_clock_ns();
+  const bool done = look_until(loop, is_there, is_cancellable, err);
+  ord_cuda_count_wait(device_of(loop), begin_ns);
+  return done;
 }
 
 /* Runs that were launched for nothing are waited for too. */

@@ -19,7 +19,7 @@ extern "C" __global__ void advance(const loop_places at) {
 
   const uint32_t made = request->made + 1;
   uint32_t state = SLOT_GOES_ON;
-  if (ord_load_acquire_system(at.cancel)) state = SLOT_CANCELLED;
+  if (at.cancel && ord_load_acquire_system(at.cancel)) state = SLOT_CANCELLED;
   if (made == request->limit) state = SLOT_LIMIT;
   if (is_stop) state = SLOT_STOPPED;
   ord_store_release_system(&at.ring[made - 1], (uint64_t)(uint32_t)token << 32 | (made << 2 | state));

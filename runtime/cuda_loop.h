@@ -30,7 +30,7 @@ typedef struct loop_places {
   /* Mapped memory of the host, each word on a cache line of its own. */
   uint64_t *ring;         /* [capacity] */
   uint32_t *done;         /* how the loop ended, SLOT_*; 0 before */
-  const uint32_t *cancel; /* not 0: end at the next token */
+  const uint32_t *cancel; /* not 0: end at the next token; NULL: the loop does not look */
 } loop_places;
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/clock.h"
 #include "runtime/cuda.h"
 
 #define STAGING_BYTES ((size_t)4 << 20)
@@ -92,11 +93,16 @@ void ord_cuda_queue_destroy(ord_queue *base) {
   free(queue);
 }
 
+void ord_cuda_count_wait(ord_cuda_device *device, uint64_t begin_ns) {
+  atomic_fetch_add_explicit(&device->base.driver.wait_ns, ord_clock_ns() - begin_ns, memory_order_relaxed);
+}
+
 static bool wait_for(ord_cuda_queue *queue, const char *what, ord_error *err) {
   ord_cuda_device *device = ord_cuda_of(&queue->base);
-  if (!ord_cuda_check(device, device->call.StreamSynchronize(ord_cuda_handle(&queue->run)), "cuStreamSynchronize", what,
-                      err))
-    return false;
+  const uint64_t begin_ns = ord_clock_ns();
+  const CUresult code = device->call.StreamSynchronize(ord_cuda_handle(&queue->run));
+  ord_cuda_count_wait(device, begin_ns);
+  if (!ord_cuda_check(device, code, "cuStreamSynchronize", what, err)) return false;
   queue->staging_used = 0;
   return true;
 }

@@ -14,8 +14,9 @@
 
 /* ---- one launch ---- */
 
-static const char *kernel_name(const ord_cuda_device *device, CUkernel kernel) {
+static const char *kernel_name(ord_cuda_device *device, CUkernel kernel) {
   const char *name = NULL;
+  ord_cuda_count_call(device);
   return device->call.KernelGetName(&name, kernel) == CUDA_SUCCESS && name ? name : "?";
 }
 
@@ -39,7 +40,10 @@ static bool check_arguments(ord_cuda_device *device, const ord_gpu_launch *launc
   for (;; count++) {
     size_t offset, bytes;
     const CUresult code = device->call.KernelGetParamInfo(launch->kernel, count, &offset, &bytes);
-    if (code == CUDA_ERROR_INVALID_VALUE) break; /* the one behind the last */
+    if (code == CUDA_ERROR_INVALID_VALUE) { /* the one behind the last */
+      ord_cuda_count_call(device);
+      break;
+    }
     if (!ord_cuda_check(device, code, "cuKernelGetParamInfo", name, err)) return false;
     if (wrong != UINT32_MAX || count >= launch->argument_count) continue;
     if (bytes == launch->argument_bytes[count] && launch->argument[count]) continue;

@@ -30,8 +30,8 @@ typedef struct ord_phase_time {
 
 typedef struct ord_run_options {
   const atomic_bool *cancel; /* checked between steps; NULL: none */
-  uint64_t *step_ns;         /* [step_count]: adds each step's wall time, on a GPU in eager runs alone; NULL: no
-                                timing */
+  uint64_t *step_ns;         /* [step_count], zeros: gets each step's wall time; on a GPU, in eager runs alone, what
+                                lies between two marks of its clock; NULL: no timing */
   ord_phase_time *phase;     /* [threads][phase_stride]: adds what each thread did in each phase of the plan, phases
                                 counted over all steps; NULL: no timing */
   size_t phase_stride;       /* at least plan->phase_count */
@@ -85,12 +85,30 @@ typedef enum { ORD_LOOP_GOES_ON, ORD_LOOP_STOPPED, ORD_LOOP_LIMIT, ORD_LOOP_CANC
 typedef struct ord_loop_options {
   uint32_t capacity;  /* tokens that one request may make */
   bool is_one_launch; /* all of it in one launch of a graph with a WHILE node; else one launch a token, some ahead */
+  bool is_deaf;       /* the device does not look whether it is to end: loop_stop waits for a stop token or the limit */
   const atomic_bool *cancel; /* looked at while loop_next waits, which then ends the loop; NULL: none */
 } ord_loop_options;
 
 typedef struct ord_loop {
   ord_queue *queue;
 } ord_loop;
+
+/* ---- what a GPU can be asked for when it is measured; see also runtime/probe.h ---- */
+
+/* Marks in the order of a queue, and the time of the device between them. Used as its queue is. */
+typedef struct ord_device_clock {
+  ord_queue *queue;
+} ord_device_clock;
+
+/* Memory that is read as fast as the device can. */
+typedef struct ord_device_probe {
+  ord_device *device;
+} ord_device_probe;
+
+/* What the host did with the driver, for all queues; see ord_driver_use in ordito.h. */
+typedef struct ord_driver_counts {
+  _Atomic uint64_t calls, polls, wait_ns;
+} ord_driver_counts;
 
 typedef struct ord_device_table {
   bool (*queue_create)(ord_device *device, ord_queue **out, ord_error *err);
@@ -132,6 +150,21 @@ typedef struct ord_device_table {
   bool (*loop_stop)(ord_loop *loop, ord_error *err);
   void (*loop_destroy)(ord_loop *loop); /* stops it; accepts NULL */
 
+  /* NULL where the host's clock is all there is. Room for so many marks. */
+  bool (*clock_create)(ord_queue *queue, uint32_t capacity, ord_device_clock **out, ord_error *err);
+  bool (*clock_mark)(ord_device_clock *clock, ord_error *err);
+  /* Waits. out[i]: from mark i to the one behind it, [marks - 1]. The clock then has no marks. */
+  bool (*clock_read)(ord_device_clock *clock, uint64_t *out_ns, ord_error *err);
+  void (*clock_destroy)(ord_device_clock *clock); /* accepts NULL */
+
+  /* NULL where the host's threads read. `bytes` is rounded down to whole loads. */
+  bool (*probe_create)(ord_device *device, size_t bytes, ord_device_probe **out, ord_error *err);
+  /* The patterns by number: their names; NULL past the last. */
+  const char *(*probe_pattern)(uint32_t pattern);
+  /* Reads the memory once, in the order of the queue. */
+  bool (*probe_read)(ord_device_probe *probe, ord_queue *queue, uint32_t pattern, ord_error *err);
+  void (*probe_destroy)(ord_device_probe *probe); /* accepts NULL; no queue may still use it */
+
   void (*destroy)(ord_device *device);
 } ord_device_table;
 
@@ -140,6 +173,7 @@ struct ord_device {
   ord_device_info info;
   ord_pool *pool;      /* owned; on a GPU it packs weights */
   bool is_host_memory; /* the device's addresses are the caller's too */
+  ord_driver_counts driver;
 };
 
 /* The levels of instructions by name, ended by NULL: baseline, avx2, avx512 (without its bf16 and vnni parts), and

@@ -93,3 +93,11 @@ bool ord_context_load_plugin(ord_context *context, const char *file, const char 
 const char *ord_context_device(const ord_context *context) { return context->device->info.name; }
 
 uint32_t ord_context_threads(const ord_context *context) { return ord_pool_threads(context->device->pool); }
+
+const ord_device_info *ord_context_device_info(const ord_context *context) { return &context->device->info; }
+
+bool ord_context_driver_use(const ord_context *context, ord_driver_use *out, ord_error *err) {
+  const ord_driver_counts *counts = &context->device->driver;
+  const ord_driver_use made = {.calls = counts->calls, .polls = counts->polls, .wait_ns = counts->wait_ns};
+  return ord_struct_give(&made, "ord_driver_use", out, sizeof made, err);
+}

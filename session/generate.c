@@ -17,7 +17,7 @@ typedef struct generation {
   void *context;
   int32_t stop[ORD_LOOP_STOP_MAX];
   uint32_t stop_count;
-  uint32_t loop; /* what is done: ORD_LOOP_OFF, _WHOLE, _AHEAD */
+  uint32_t loop; /* what is done: ORD_LOOP_OFF, _WHOLE, _AHEAD, _DEAF */
   ord_decoder decoder;
   ord_text text;
 } generation;
@@ -32,8 +32,9 @@ static bool check_options(const ord_generate_options *options, ord_error *err) {
     return ord_fail(err, ORD_INVALID, "top_k: found %d; wanted at least 0 (0 is all)", options->top_k);
   if (!(options->top_p > 0 && options->top_p <= 1))
     return ord_fail(err, ORD_INVALID, "top_p: found %g; wanted more than 0, at most 1", (double)options->top_p);
-  if (options->loop > ORD_LOOP_AHEAD)
-    return ord_fail(err, ORD_INVALID, "loop: found %u; wanted ORD_LOOP_AUTO, _OFF, _WHOLE or _AHEAD", options->loop);
+  if (options->loop > ORD_LOOP_DEAF)
+    return ord_fail(err, ORD_INVALID, "loop: found %u; wanted ORD_LOOP_AUTO, _OFF, _WHOLE, _AHEAD or _DEAF",
+                    options->loop);
   return true;
 }
 

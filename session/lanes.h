@@ -29,7 +29,7 @@ typedef struct ord_lane {
   int32_t *past;
   unsigned char *staging;
   ord_loop *loop;        /* NULL until a generation wants one */
-  uint32_t loop_mode;    /* ORD_LOOP_WHOLE or ORD_LOOP_AHEAD */
+  uint32_t loop_mode;    /* ORD_LOOP_WHOLE, ORD_LOOP_AHEAD or ORD_LOOP_DEAF */
   ord_lane_times *times; /* NULL until a run is timed by step or by thread */
 } ord_lane;
 

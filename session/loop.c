@@ -36,7 +36,8 @@ static bool find_places(const ord_session *session, const ord_lane *lane, ord_lo
 static bool make_loop(const ord_session *session, ord_lane *lane, uint32_t mode, ord_error *err) {
   const ord_device_table *table = session->queue->device->table;
   const ord_loop_options options = {.capacity = (uint32_t)ord_model_context(session->model),
-                                    .is_one_launch = mode == ORD_LOOP_WHOLE,
+                                    .is_one_launch = mode != ORD_LOOP_AHEAD,
+                                    .is_deaf = mode == ORD_LOOP_DEAF,
                                     .cancel = &session->cancel};
   ord_loop_places places;
   ord_loop *loop = NULL;
@@ -56,7 +57,7 @@ void ord_lane_loop_destroy(const ord_session *session, ord_lane *lane) {
 
 /* Of a lane whose loop can be made. */
 static bool make_asked(const ord_session *session, ord_lane *lane, uint32_t asked, ord_error *err) {
-  if (lane->loop && (asked == ORD_LOOP_AUTO || asked == lane->loop_mode)) return true;
+  if (lane->loop && (asked == ORD_LOOP_AUTO ? lane->loop_mode != ORD_LOOP_DEAF : asked == lane->loop_mode)) return true;
   if (asked != ORD_LOOP_AUTO) return make_loop(session, lane, asked, err);
   ord_error why = ORD_ERROR_INIT;
   if (make_loop(session, lane, ORD_LOOP_WHOLE, &why)) return true;

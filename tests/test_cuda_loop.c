@@ -165,6 +165,33 @@ static void test_stopping_ends(void **state) {
   run_both_ways("stopping ends", stopping_ends);
 }
 
+/* A loop that does not look at the host's word goes on to its limit, and can be used again. */
+static void deaf(void **state) {
+  (void)state;
+  scene *c = open_scene(CAPACITY, true);
+  const ord_loop_request request = {.token = 5, .past = 0, .counter = 1, .limit = CAPACITY};
+  ord_error err = ORD_ERROR_INIT;
+  ord_loop_state ended;
+  int32_t wanted[CAPACITY], got[CAPACITY];
+  const words last = generate_step_by_step(c, &request, false, wanted);
+  c->stage.table->loop_destroy(c->loop);
+  make_loop(c, &(ord_loop_options){.capacity = CAPACITY, .is_one_launch = true, .is_deaf = true});
+  start(c, &request);
+  MUST(c->stage.table->loop_next(c->loop, got, &ended, &err));
+  MUST(c->stage.table->loop_stop(c->loop, &err));
+  assert_words(c, &last);
+  start(c, &request);
+  assert_int_equal(take_all(c, got, &ended), CAPACITY);
+  assert_int_equal(ended, ORD_LOOP_LIMIT);
+  assert_memory_equal(got, wanted, sizeof got);
+  close_scene(c);
+}
+
+static void test_deaf(void **state) {
+  (void)state;
+  run_in_all_orders("deaf", deaf);
+}
+
 /* In this order the device does nothing before it is asked, so that the flag is seen first. */
 static void cancelled(void **state) {
   (void)state;
@@ -212,7 +239,8 @@ int main(void) {
       cmocka_unit_test(test_same_tokens),     cmocka_unit_test(test_without_positions),
       cmocka_unit_test(test_stop_tokens),     cmocka_unit_test(test_stop_at_the_limit),
       cmocka_unit_test(test_pause_and_go_on), cmocka_unit_test(test_stopping_ends),
-      cmocka_unit_test(test_cancelled),       cmocka_unit_test(test_checked),
+      cmocka_unit_test(test_cancelled),       cmocka_unit_test(test_deaf),
+      cmocka_unit_test(test_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -344,7 +344,7 @@ static void what_cannot_loop_says_so(void **state) {
   pair p;
   open_pair(&p, &GENERATES);
   MUST_FAIL(converse(p.cpu.session, ORD_LOOP_WHOLE, &out, &result, &err), "loop: found cpu");
-  MUST_FAIL(converse(p.cpu.session, 4, &out, &result, &err), "loop: found 4");
+  MUST_FAIL(converse(p.cpu.session, 5, &out, &result, &err), "loop: found 5");
   p.device->has_no_while = true;
   MUST_FAIL(converse(p.other.session, ORD_LOOP_WHOLE, &out, &result, &err), "found an old driver");
   MUST(converse(p.other.session, ORD_LOOP_AUTO, &out, &result, &err));
