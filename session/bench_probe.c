@@ -16,16 +16,33 @@
 
 struct ord_probe {
   ord_device *device;
-  ord_read_probe *read;
+  ord_read_probe *read; /* where the host's threads read; else NULL */
+  /* Where the device reads: */
+  ord_device_probe *on_device;
+  ord_queue *queue;
+  ord_device_clock *clock;
+  size_t bytes;
 };
+
+/* A pass of each pattern may be disturbed. */
+enum { PASSES = 3 };
+
+static bool make_on_device(ord_probe *probe, size_t read_bytes, ord_error *err) {
+  const ord_device_table *table = probe->device->table;
+  return table->probe_create(probe->device, read_bytes, &probe->on_device, err) &&
+         table->queue_create(probe->device, &probe->queue, err) &&
+         table->clock_create(probe->queue, PASSES + 1, &probe->clock, err);
+}
 
 bool ord_probe_create(ord_context *context, size_t read_bytes, ord_probe **out, ord_error *err) {
   *out = NULL;
   ord_probe *probe = calloc(1, sizeof *probe);
   if (!probe) return ord_fail_memory(err, "making a probe");
   probe->device = context->device;
-  if (!ord_read_probe_create(read_bytes, &probe->read, err)) {
-    free(probe);
+  probe->bytes = read_bytes;
+  if (!(context->device->table->probe_create ? make_on_device(probe, read_bytes, err)
+                                             : ord_read_probe_create(read_bytes, &probe->read, err))) {
+    ord_probe_destroy(probe);
     return false;
   }
   *out = probe;
@@ -34,25 +51,82 @@ bool ord_probe_create(ord_context *context, size_t read_bytes, ord_probe **out, 
 
 void ord_probe_destroy(ord_probe *probe) {
   if (!probe) return;
+  const ord_device_table *table = probe->device->table;
+  if (probe->clock) table->clock_destroy(probe->clock);
+  if (probe->queue) table->queue_destroy(probe->queue);
+  if (probe->on_device) table->probe_destroy(probe->on_device);
   ord_read_probe_destroy(probe->read);
   free(probe);
 }
 
-bool ord_probe_read(ord_probe *probe, ord_probe_result *out, ord_error *err) {
-  ord_probe_result best = {.how = ""};
+static double read_on_host(const ord_probe *probe, const ord_read_pattern *pattern) {
+  return ord_read_probe_run(probe->read, probe->device->pool, probe->device->info.features, pattern);
+}
+
+static void read_by_threads(const ord_probe *probe, ord_probe_result *best) {
   const ord_read_pattern *pattern;
   for (uint32_t i = 0; (pattern = ord_read_pattern_get(i)) != NULL; i++) {
-    const double speed = ord_read_probe_run(probe->read, probe->device->pool, probe->device->info.features, pattern);
-    if (speed <= best.per_s) continue;
-    best.per_s = speed;
-    best.how = pattern->name;
+    const double speed = read_on_host(probe, pattern);
+    if (speed <= best->per_s) continue;
+    best->per_s = speed;
+    best->how = pattern->name;
   }
+}
+
+static bool read_pattern(const ord_probe *probe, uint32_t pattern, uint64_t *out_ns, ord_error *err) {
+  const ord_device_table *table = probe->device->table;
+  uint64_t ns[PASSES];
+  if (!table->clock_mark(probe->clock, err)) return false;
+  for (int i = 0; i < PASSES; i++)
+    if (!table->probe_read(probe->on_device, probe->queue, pattern, err) || !table->clock_mark(probe->clock, err))
+      return false;
+  if (!table->clock_read(probe->clock, ns, err)) return false;
+  *out_ns = ns[0];
+  for (int i = 1; i < PASSES; i++)
+    if (ns[i] < *out_ns) *out_ns = ns[i];
+  return true;
+}
+
+static bool read_by_device(const ord_probe *probe, ord_probe_result *best, ord_error *err) {
+  const char *name;
+  for (uint32_t i = 0; (name = probe->device->table->probe_pattern(i)) != NULL; i++) {
+    uint64_t ns;
+    if (!read_pattern(probe, i, &ns, err)) return false;
+    const double speed = (double)probe->bytes * 1e9 / (double)(ns ? ns : 1);
+    if (speed <= best->per_s) continue;
+    best->per_s = speed;
+    best->how = name;
+  }
+  return true;
+}
+
+bool ord_probe_read(ord_probe *probe, ord_probe_result *out, ord_error *err) {
+  ord_probe_result best = {.how = ""};
+  if (probe->read)
+    read_by_threads(probe, &best);
+  else if (!read_by_device(probe, &best, err))
+    return false;
   return ord_struct_give(&best, "ord_probe_result", out, sizeof best, err);
+}
+
+bool ord_probe_launch(ord_probe *probe, ord_queue *queue, uint32_t passes, ord_error *err) {
+  if (queue->device != probe->device)
+    return ord_fail(err, ORD_INVALID, "timing a run: found a probe of another context; wanted one of the session's");
+  for (uint32_t i = 0; i < passes; i++) {
+    if (probe->read)
+      (void)read_on_host(probe, ord_read_pattern_get(0));
+    else if (!probe->device->table->probe_read(probe->on_device, queue, 0, err))
+      return false;
+  }
+  return true;
 }
 
 bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out, ord_error *err) {
   if (compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
     return ord_fail(err, ORD_INVALID, "found type %u; wanted f32, bf16 or i8", compute);
+  if (!probe->read)
+    return ord_fail(err, ORD_UNSUPPORTED, "the peak: found %s; wanted the CPU, whose instructions are known",
+                    probe->device->info.name);
   const ord_peak peak = ord_peak_run(probe->device->pool, probe->device->info.features, (ord_dtype)compute);
   const ord_probe_result made = {.per_s = peak.operations_per_s, .how = peak.code};
   return ord_struct_give(&made, "ord_probe_result", out, sizeof made, err);

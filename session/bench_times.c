@@ -129,13 +129,14 @@ static void find_operands(const ord_lane *lane, const ord_step *step, bool is_ho
   }
 }
 
-static void note_work(ord_lane *lane, bool is_host_memory, uint32_t index) {
+static void note_work(ord_lane *lane, bool is_host_memory, uint32_t index, uint64_t empty_ns) {
   const ord_step *step = &lane->plan->step[index];
   const ord_op *op = ord_op_find(step->node.op);
   step_sums *sums = &lane->times->step[index];
   find_operands(lane, step, is_host_memory, lane->times->operand);
   const ord_exec exec = {.struct_size = sizeof exec, .chunk_count = 1, .operand = lane->times->operand};
-  sums->ns += lane->times->step_ns[index];
+  const uint64_t step_ns = lane->times->step_ns[index];
+  sums->ns += step_ns > empty_ns ? step_ns - empty_ns : 0;
   sums->work = (ord_work){0};
   sums->weight_bytes = 0;
   if (op && op->work) op->work(&step->node, &exec, &sums->work);
@@ -185,7 +186,12 @@ void ord_lane_times_end(const ord_session *session, ord_lane *lane, ord_timing *
     lane->times->thread_runs++;
   }
   if (!timing->by_step) return;
-  for (uint32_t i = 0; i < lane->plan->step_count; i++) note_work(lane, session->queue->device->is_host_memory, i);
+  /* The marks around the steps are read before the one behind the run is made. */
+  if (timing->by_device) timing->device_ns = 0;
+  for (uint32_t i = 0; timing->by_device && i < lane->plan->step_count; i++)
+    timing->device_ns += lane->times->step_ns[i];
+  for (uint32_t i = 0; i < lane->plan->step_count; i++)
+    note_work(lane, session->queue->device->is_host_memory, i, timing->empty_ns);
   lane->times->step_runs++;
 }
 

@@ -133,8 +133,24 @@ bool ord_loop_end(ord_session *session, ord_error *err);
 /* generate.c: a session that generates samples greedily until a generation says otherwise. */
 ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err);
 
-/* runs.c: one run; `timing` NULL: nothing is timed. */
+/* runs.c: one run, eager if asked; with a `timing`, as that says. */
 ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err);
+/* What comes before a run: a loop is ended, the inputs are checked and written; *out_lane: which one makes the run. */
+ORD_MUST_CHECK bool ord_run_prepare(ord_session *session, ord_lane **out_lane, ord_error *err);
+/* What comes behind one that the lane has made. */
+void ord_run_end(ord_session *session, const ord_lane *lane);
+
+/* bench_device.c: the marks of a timed run on the device. begin: makes them, *out NULL where none are asked for, and
+ * launches the reads of the probe. end: before the run is waited for. */
+ORD_MUST_CHECK bool ord_run_marks_begin(ord_session *session, ord_timing *timing, ord_device_clock **out,
+                                        ord_error *err);
+ORD_MUST_CHECK bool ord_run_marks_end(const ord_session *session, ord_device_clock *clock, ord_error *err);
+ORD_MUST_CHECK bool ord_run_marks_read(const ord_session *session, ord_device_clock *clock, ord_timing *timing,
+                                       ord_error *err);
+void ord_run_marks_destroy(const ord_session *session, ord_device_clock *clock);
+
+/* bench_probe.c: reads the memory of the probe so often, in the order of the queue; on the CPU at once. */
+ORD_MUST_CHECK bool ord_probe_launch(ord_probe *probe, ord_queue *queue, uint32_t passes, ord_error *err);
 
 /* bench_times.c: makes room for what `timing` asks for and sets it in the run's options. */
 ORD_MUST_CHECK bool ord_lane_times_begin(const ord_session *session, ord_lane *lane, const ord_timing *timing,

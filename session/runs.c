@@ -27,35 +27,58 @@ void ord_session_forget_outputs(ord_session *session) {
   session->kept = NULL;
 }
 
-/* Until it is done on the device, too. */
-static bool run_lane(ord_session *session, const ord_lane *lane, bool eager, const ord_run_options *options,
-                     ord_error *err) {
-  const ord_device_table *table = session->queue->device->table;
-  const bool is_started = eager || !lane->capture
-                              ? table->run_eager(session->queue, lane->plan, &lane->memory, options, err)
-                              : table->replay(session->queue, lane->capture, options, err);
-  return is_started && table->wait(session->queue, err);
-}
-
-bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err) {
+bool ord_run_prepare(ord_session *session, ord_lane **out_lane, ord_error *err) {
   if (!ord_loop_end(session, err)) return false;
-  /* A graph of the device is one launch, in which no step can be timed. */
-  if (timing && timing->by_step && !session->queue->device->is_host_memory) eager = true;
   ord_session_forget_outputs(session);
   if (!ord_inputs_resolve(session, err)) return false;
-  ord_lane *lane = choose_lane(session);
-  if (session->options.poison && !ord_outputs_poison(session, lane, err)) return false;
-  if (!ord_inputs_write(session, lane, err)) return false;
-  ord_run_options options = {.cancel = &session->cancel};
-  if (timing && !ord_lane_times_begin(session, lane, timing, &options, err)) return false;
-  const uint64_t begin = timing ? ord_clock_ns() : 0;
-  const bool done = run_lane(session, lane, eager, &options, err);
-  if (timing) timing->run_ns = ord_clock_ns() - begin;
-  if (!done) return false;
-  if (timing) ord_lane_times_end(session, lane, timing);
+  *out_lane = choose_lane(session);
+  return (!session->options.poison || ord_outputs_poison(session, *out_lane, err)) &&
+         ord_inputs_write(session, *out_lane, err);
+}
+
+void ord_run_end(ord_session *session, const ord_lane *lane) {
   advance(session);
   session->last = lane;
   session->has_run = true;
+}
+
+static bool start_lane(const ord_session *session, const ord_lane *lane, bool eager, const ord_run_options *options,
+                       ord_error *err) {
+  const ord_device_table *table = session->queue->device->table;
+  return eager || !lane->capture ? table->run_eager(session->queue, lane->plan, &lane->memory, options, err)
+                                 : table->replay(session->queue, lane->capture, options, err);
+}
+
+/* Until it is done on the device, too. */
+static bool run_lane(const ord_session *session, const ord_lane *lane, bool eager, const ord_run_options *options,
+                     ord_error *err) {
+  return start_lane(session, lane, eager, options, err) && session->queue->device->table->wait(session->queue, err);
+}
+
+static bool run_lane_timed(ord_session *session, ord_lane *lane, ord_timing *timing, ord_error *err) {
+  ord_run_options options = {.cancel = &session->cancel};
+  ord_device_clock *clock = NULL;
+  /* A graph of the device is one launch, in which no step can be timed. */
+  const bool eager = timing->eager || (timing->by_step && !session->queue->device->is_host_memory);
+  if (!ord_lane_times_begin(session, lane, timing, &options, err) || !ord_run_marks_begin(session, timing, &clock, err))
+    return false;
+  const uint64_t begin = ord_clock_ns();
+  bool done = start_lane(session, lane, eager, &options, err) && ord_run_marks_end(session, clock, err) &&
+              session->queue->device->table->wait(session->queue, err);
+  timing->run_ns = ord_clock_ns() - begin;
+  done = done && ord_run_marks_read(session, clock, timing, err);
+  ord_run_marks_destroy(session, clock);
+  if (done) ord_lane_times_end(session, lane, timing);
+  return done;
+}
+
+bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err) {
+  const ord_run_options options = {.cancel = &session->cancel};
+  ord_lane *lane = NULL;
+  if (!ord_run_prepare(session, &lane, err) ||
+      !(timing ? run_lane_timed(session, lane, timing, err) : run_lane(session, lane, eager, &options, err)))
+    return false;
+  ord_run_end(session, lane);
   return true;
 }
 
