@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * ordito bench MODEL.yaml: how fast a model starts, reads a prompt and decodes, as shares of what the machine can do
- * at the same moment. docs/bench.md says what each figure means.
+ * at the same moment. docs/bench.md says what each figure means. On a GPU other things take time: bench_cuda.c.
  */
 #include "cli/bench.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void finish(bench *b) {
   ord_probe_destroy(b->probe);
@@ -16,11 +17,11 @@ static void finish(bench *b) {
   for (int i = 0; i < BENCH_SAMPLES; i++) free(b->samples[i].value);
 }
 
-static void read_types(bench *b) {
+void bench_read_types(const cli_request *request, uint32_t *out_compute, uint32_t *out_kv_cache) {
   ord_session_options options;
-  cli_session_options(b->request, &options);
-  b->compute = options.compute ? options.compute : ORD_F32;
-  b->kv_cache = options.kv_cache ? options.kv_cache : ORD_F32;
+  cli_session_options(request, &options);
+  *out_compute = options.compute ? options.compute : ORD_F32;
+  *out_kv_cache = options.kv_cache ? options.kv_cache : ORD_F32;
 }
 
 static int tell(bench *b) {
@@ -34,12 +35,36 @@ static int tell(bench *b) {
   return cli_flush();
 }
 
-int cli_bench(const cli_request *request) {
+static int run_cpu(const cli_request *request) {
   bench b = {.request = request};
-  read_types(&b);
+  bench_read_types(request, &b.compute, &b.kv_cache);
   int code = bench_start(&b);
   if (code == CLI_OK) code = bench_measure(&b);
   if (code == CLI_OK) code = tell(&b);
   finish(&b);
   return code;
+}
+
+/* The simulated device takes a second for what a real one does in a millisecond. */
+static void fill_defaults(cli_request *request) {
+  const struct {
+    int64_t *field, usual, simulated;
+  } row[] = {{&request->bench_prompt, 128, 8},
+             {&request->bench_position, 128, 8},
+             {&request->bench_steps, 50, 2},
+             {&request->bench_repeat, 5, 1}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+    if (*row[i].field < 0) *row[i].field = request->simulated ? row[i].simulated : row[i].usual;
+}
+
+int cli_bench(const cli_request *request) {
+  cli_request filled = *request;
+  fill_defaults(&filled);
+  if (strcmp(cli_device(request), "cuda") == 0) return bench_run_cuda(&filled);
+  if (request->loop && strcmp(request->loop, "auto") != 0 && strcmp(request->loop, "off") != 0) {
+    cli_say(stderr, "ordito: --loop: found '%s' on the CPU, which makes a run for each token; wanted --device cuda\n",
+            request->loop);
+    return CLI_USAGE;
+  }
+  return run_cpu(&filled);
 }

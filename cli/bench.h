@@ -119,6 +119,11 @@ const ord_probe_result *bench_peak(const bench *b);
 /* Whether the probes drifted too much to say anything. */
 bool bench_is_noisy(bench *b);
 
+/* bench.c: the types in which products are made and keys and values kept. */
+void bench_read_types(const cli_request *request, uint32_t *out_compute, uint32_t *out_kv_cache);
+/* bench_cuda.c: all of it, for a GPU. An exit code. */
+int bench_run_cuda(const cli_request *request);
+
 /* bench_startup.c: opens everything, as often as is asked for, and leaves the last stage open. An exit code. */
 int bench_start(bench *b);
 /* bench_measure.c: an exit code. */

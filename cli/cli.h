@@ -85,6 +85,8 @@ const char *cli_plural(uint64_t count);
 /* shared.c: what most verbs begin with. Each returns an exit code, CLI_OK to go on; the message is on stderr. */
 int cli_fail(const ord_error *err);
 int cli_open_context(const cli_request *request, ord_context **out);
+/* The device that the options or the configuration ask for. */
+const char *cli_device(const cli_request *request);
 /* most: bounds the context where no --context is given; 0: does not. */
 int cli_load_model(const cli_request *request, ord_context *context, int64_t most, ord_model **out);
 int cli_open_weights(const cli_request *request, ord_model *model);

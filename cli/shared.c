@@ -47,6 +47,13 @@ static void print_log(void *context, int level, const char *text) {
   if (level >= ORD_LOG_WARNING) cli_say(stderr, "ordito: %s\n", text);
 }
 
+const char *cli_device(const cli_request *request) {
+  ord_context_options options = {.struct_size = sizeof options};
+  if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
+  if (request->device) return request->device;
+  return options.device ? options.device : "cpu";
+}
+
 int cli_open_context(const cli_request *request, ord_context **out) {
   ord_error err = ORD_ERROR_INIT;
   ord_context_options options = {.struct_size = sizeof options, .log = print_log};
