@@ -172,24 +172,26 @@ static bool ask_driver(const cuda_loop *loop, bool (*is_there)(const cuda_loop *
                   loop->taken);
 }
 
-/* The host's cancel flag counts where `is_cancellable`. */
+static bool is_cancelled(const cuda_loop *loop) {
+  return loop->options.cancel && atomic_load_explicit(loop->options.cancel, memory_order_relaxed);
+}
+
+/* The host's cancel flag counts where `is_cancellable`, and then more than what is there already. */
 static bool look_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), bool is_cancellable,
                        ord_error *err) {
-  const atomic_bool *cancel = is_cancellable ? loop->options.cancel : NULL;
-  for (uint32_t looks = 1; !is_there(loop); looks++) {
-    ord_pause_core();
-    if (looks % LOOKS != 0) continue;
-    if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
+  for (uint32_t looks = 0;; looks++) {
+    if (looks % LOOKS == 0 && is_cancellable && is_cancelled(loop))
       return ord_fail(err, ORD_CANCELLED, "the generation was cancelled after %u tokens", loop->taken);
+    if (is_there(loop)) return true;
+    ord_pause_core();
+    if (looks % LOOKS != LOOKS - 1) continue;
     if (!ask_driver(loop, is_there, err)) return false;
     sched_yield();
   }
-  return true;
 }
 
 static bool wait_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), bool is_cancellable,
                        ord_error *err) {
-  if (is_there(loop)) return true; /* no clock where nothing is waited for */
   const uint64_t begin_ns = ord_clock_ns();
   const bool done = look_until(loop, is_there, is_cancellable, err);
   ord_cuda_count_wait(device_of(loop), begin_ns);
