@@ -143,6 +143,13 @@ bool ord_cuda_fail_step(const ord_step *step, const char *what, ord_error *err) 
                          step->choice.plugin->manifest->name, what);
 }
 
+/* Of a library's calls the driver's answers are not seen: has one of them found the device lost? */
+static bool is_lost(const ord_cuda_stream *stream, uint32_t flags, ord_error *err) {
+  if (flags & ORD_CAPTURING) return false; /* asking is no part of a capture */
+  const CUresult code = stream->device->call.StreamQuery(ord_cuda_handle(stream));
+  return code != CUDA_ERROR_NOT_READY && !ord_cuda_check(stream->device, code, "cuStreamQuery", "launching", err);
+}
+
 /* What the driver said of a launch counts more than what its kernel made of that. */
 static bool fail_launch(const ord_cuda_stream *stream, const ord_step *step, ord_status status,
                         const ord_plugin_error *error, uint32_t flags, ord_error *err) {
@@ -150,10 +157,8 @@ static bool fail_launch(const ord_cuda_stream *stream, const ord_step *step, ord
                            : flags & ORD_WARMUP  ? "warm-up failed"
                                                  : "launch failed";
   char who[160];
-  if (stream->has_failed) {
-    ord_fail(err, stream->failure.code, "%s", stream->failure.text);
-    return ord_cuda_fail_step(step, what, err);
-  }
+  if (stream->has_failed) ord_fail(err, stream->failure.code, "%s", stream->failure.text);
+  if (stream->has_failed || is_lost(stream, flags, err)) return ord_cuda_fail_step(step, what, err);
   snprintf(who, sizeof who, "kernel %s of plugin %s: %s", step->choice.kernel->name,
            step->choice.plugin->manifest->name, what);
   ord_fail_plugin(err, status, error, who);
