@@ -52,7 +52,7 @@ typedef struct ord_cuda_device {
   ord_cuda_plugin *plugin;
   ord_cuda_launcher *launcher;
   bool is_lost; /* a kernel faulted: the context is dead until the process ends */
-  char lost_text[512];
+  char lost_text[1024];
 } ord_cuda_device;
 
 typedef struct ord_cuda_recording ord_cuda_recording;

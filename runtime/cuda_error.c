@@ -8,7 +8,8 @@
 
 #include "runtime/cuda.h"
 
-static bool is_fatal(CUresult code) {
+/* Faults of a kernel, of whichever was running: the driver does not say. */
+static bool is_fault(CUresult code) {
   switch (code) {
   case CUDA_ERROR_ILLEGAL_ADDRESS:
   case CUDA_ERROR_LAUNCH_TIMEOUT:
@@ -19,6 +20,14 @@ static bool is_fatal(CUresult code) {
   case CUDA_ERROR_MISALIGNED_ADDRESS:
   case CUDA_ERROR_INVALID_ADDRESS_SPACE:
   case CUDA_ERROR_INVALID_PC:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool is_fatal(CUresult code) {
+  switch (code) {
   case CUDA_ERROR_ECC_UNCORRECTABLE:
   case CUDA_ERROR_NVLINK_UNCORRECTABLE:
   case CUDA_ERROR_CONTEXT_IS_DESTROYED:
@@ -26,9 +35,12 @@ static bool is_fatal(CUresult code) {
   case CUDA_ERROR_CONTAINED:
     return true;
   default:
-    return false;
+    return is_fault(code);
   }
 }
+
+/* What names the kernel: each launch is waited for then, and is one step of the plan. */
+static const char FIND_IT[] = "; if no kernel is named, capture off and CUDA_LAUNCH_BLOCKING=1 in the environment do";
 
 void ord_cuda_describe(const ord_cuda_device *device, CUresult code, char *out, size_t bytes) {
   const char *name = NULL, *text = NULL;
@@ -46,11 +58,11 @@ static void lose(ord_cuda_device *device, const char *text) {
 }
 
 bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {
-  char described[400], text[512];
+  char described[400], text[sizeof device->lost_text];
   ord_cuda_count_call(device);
   if (code == CUDA_SUCCESS) return true;
   ord_cuda_describe(device, code, described, sizeof described);
-  snprintf(text, sizeof text, "%s: %s failed: %s", what, call, described);
+  snprintf(text, sizeof text, "%s: %s failed: %s%s", what, call, described, is_fault(code) ? FIND_IT : "");
   if (code == CUDA_ERROR_OUT_OF_MEMORY) return ord_fail(err, ORD_NO_MEMORY, "%s", text);
   if (is_fatal(code)) {
     lose(device, text);
