@@ -10,6 +10,7 @@
 
 #include "runtime/cuda.h"
 #include "runtime/cuda_images.h"
+#include "runtime/text.h"
 
 typedef struct loaded_kernel {
   struct loaded_kernel *next;
@@ -52,16 +53,15 @@ static const ord_image *find_image(const ord_cuda_plugin *plugin, const char *na
   return NULL;
 }
 
-/* FOLDER/PLUGIN.IMAGE.so, with .checked before the ending; FOLDER is simulated/ beside the plugin. malloc'ed. */
-static char *simulated_file(const ord_cuda_plugin *plugin, const char *name) {
+/* FOLDER/PLUGIN.IMAGE.so, with .checked before the ending; FOLDER is simulated/ beside the plugin. Free *out. */
+static bool simulated_file(const ord_cuda_plugin *plugin, const char *name, char **out, ord_error *err) {
   const char *beside = plugin->entry ? plugin->entry->file : plugin->device->options.runtime_images;
   const char *slash = plugin->entry ? strrchr(beside, '/') : beside + strlen(beside);
-  char *path = NULL;
-  if (asprintf(&path, "%.*s%s/%.*s.%s%s.so", slash ? (int)(slash - beside) : 1, slash ? beside : ".",
+  ord_text path = {0};
+  ord_text_add(&path, "%.*s%s/%.*s.%s%s.so", slash ? (int)(slash - beside) : 1, slash ? beside : ".",
                plugin->entry ? "/simulated" : "", file_name_length(plugin), plugin_name(plugin), name,
-               plugin->device->options.is_checked ? ".checked" : "") < 0)
-    return NULL;
-  return path;
+               plugin->device->options.is_checked ? ".checked" : "");
+  return ord_text_give(&path, "loading a device image", out, err);
 }
 
 /* The whole file; malloc'ed. */
@@ -96,9 +96,9 @@ static bool load_image(ord_cuda_plugin *plugin, loaded_image *image, ord_error *
   if (carried) return load_bytes(plugin, carried->bytes, image, err);
   if (!is_simulated)
     return ord_fail(err, ORD_INVALID, "plugin %s has no image '%s' for CUDA devices", plugin_name(plugin), image->name);
-  char *path = simulated_file(plugin, image->name);
+  char *path = NULL;
   void *bytes = NULL;
-  if (!path) return ord_fail_memory(err, "loading a device image");
+  if (!simulated_file(plugin, image->name, &path, err)) return false;
   const bool done = read_file(path, &bytes, err) && load_bytes(plugin, bytes, image, err);
   free(path);
   free(bytes);
