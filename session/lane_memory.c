@@ -16,13 +16,14 @@ const ord_step *ord_plan_hungriest(const ord_plan *plan, uint64_t (*bytes_of)(co
   return most;
 }
 
+/* Who needs it, in front of what the device says. */
 static bool fail_memory(const ord_plan *plan, ord_error *err) {
+  if (!err || err->code != ORD_NO_MEMORY) return false;
   const ord_step *most = ord_plan_hungriest(plan, bytes_of_run);
-  if (!most) return ord_fail(err, ORD_NO_MEMORY, "out of memory: a run needs %zu bytes for values", plan->arena_bytes);
-  return ord_fail(err, ORD_NO_MEMORY,
-                  "out of memory: a run needs %zu bytes for values and scratch; %s: kernel %s wants the most, %llu",
-                  plan->arena_bytes, most->node.label, most->choice.kernel->name,
-                  (unsigned long long)bytes_of_run(&most->choice.answer));
+  if (!most) return ord_fail_prefix(err, "a run needs %zu bytes for values", plan->arena_bytes);
+  return ord_fail_prefix(err, "a run needs %zu bytes for values and scratch; %s: kernel %s wants the most, %llu",
+                         plan->arena_bytes, most->node.label, most->choice.kernel->name,
+                         (unsigned long long)bytes_of_run(&most->choice.answer));
 }
 
 static bool allocate(const ord_session *session, ord_lane *lane, ord_error *err) {
@@ -34,7 +35,7 @@ static bool allocate(const ord_session *session, ord_lane *lane, ord_error *err)
   /* The part behind persistent_begin must be zero; clearing all of it also keeps padding finite. */
   if (!device->table->allocate(device, plan->arena_bytes ? plan->arena_bytes : 1, true, &lane->memory.arena, err) ||
       !device->table->allocate(device, lane->number_bytes ? lane->number_bytes : 1, true, &numbers, err))
-    return err && err->code != ORD_NO_MEMORY ? false : fail_memory(plan, err);
+    return fail_memory(plan, err);
   lane->memory.extent = numbers;
   lane->memory.past = (int32_t *)((char *)numbers + extent_bytes);
   lane->memory.cache = session->cache;

@@ -155,16 +155,17 @@ static bool make_pins(const ord_session *session, const ord_lanes *before, const
   return true;
 }
 
+/* Who needs it, in front of what the device says. */
 static bool fail_workers(const ord_lanes *lanes, uint32_t threads, ord_error *err) {
   const ord_step *most = NULL;
+  if (!err || err->code != ORD_NO_MEMORY) return false;
   for (uint32_t i = 0; i < lanes->count; i++) {
     const ord_step *step = ord_plan_hungriest(lanes->lane[i].plan, bytes_of_thread);
     if (step && (!most || bytes_of_thread(&step->choice.answer) > bytes_of_thread(&most->choice.answer))) most = step;
   }
-  if (!most) return ord_fail_memory(err, "making memory for the threads");
-  return ord_fail(err, ORD_NO_MEMORY, "out of memory: %s: kernel %s wants %llu bytes for each of %u threads",
-                  most->node.label, most->choice.kernel->name,
-                  (unsigned long long)bytes_of_thread(&most->choice.answer), threads);
+  if (!most) return ord_fail_prefix(err, "making memory for the threads");
+  return ord_fail_prefix(err, "%s: kernel %s wants %llu bytes for each of %u threads", most->node.label,
+                         most->choice.kernel->name, (unsigned long long)bytes_of_thread(&most->choice.answer), threads);
 }
 
 static bool make_workers(const ord_session *session, ord_lanes *lanes, ord_error *err) {
@@ -173,8 +174,10 @@ static bool make_workers(const ord_session *session, ord_lanes *lanes, ord_error
   size_t most = 0, bytes = 0;
   for (uint32_t i = 0; i < lanes->count; i++)
     if (lanes->lane[i].plan->worker_bytes > most) most = lanes->lane[i].plan->worker_bytes;
-  if (!ord_memory_round_up(most, &lanes->worker_stride) || !ord_size_multiply(lanes->worker_stride, threads, &bytes))
+  if (!ord_memory_round_up(most, &lanes->worker_stride) || !ord_size_multiply(lanes->worker_stride, threads, &bytes)) {
+    ord_fail(err, ORD_NO_MEMORY, "out of memory");
     return fail_workers(lanes, threads, err);
+  }
   return device->table->allocate(device, bytes ? bytes : 1, false, &lanes->worker, err) ||
          fail_workers(lanes, threads, err);
 }
