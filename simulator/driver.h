@@ -39,7 +39,7 @@ struct driver {
   CUctx_st context;
   simulated::memory memory;
   checker *checks = nullptr; // from the time that a checked image was loaded; as the state, never deleted
-  unsigned allocation_count = 0;
+  unsigned allocation_count = 0, kernel_count = 0;
   // After a fault every call answers with its code, until the process ends.
   CUresult fault = CUDA_SUCCESS;
   const char *fault_text = nullptr;

@@ -105,6 +105,10 @@ CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, st
   launch_job job = {launch, of_launch, 0, {}, nullptr};
   {
     const lock held(d.guard);
+    if (++d.kernel_count == d.set.losing_kernel) {
+      text = "the device was lost (ORDITO_SIMULATED_LOSE_AT_KERNEL)";
+      return CUDA_ERROR_ECC_UNCORRECTABLE;
+    }
     job.seed = next_random(d);
     if (launch.library->checks) job.checks = d.checks;
     if (d.checks && !job.checks) d.checks->write_unseen(launch.parameters);

@@ -33,6 +33,7 @@ settings read_settings() {
   read("WATCHDOG_MS", made.watchdog_ms);
   read("LOOP_LIMIT", made.loop_limit);
   read("FAIL_ALLOCATION", made.failing_allocation);
+  read("LOSE_AT_KERNEL", made.losing_kernel);
   read("DRIVER_VERSION", made.driver_version);
   read("DEVICES", made.devices);
   made.threads = std::clamp(made.threads, 1u, 64u);

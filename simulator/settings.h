@@ -22,6 +22,7 @@ struct settings {
   unsigned watchdog_ms = 20000;          // WATCHDOG_MS of processor time for one kernel
   unsigned loop_limit = 1u << 20;        // LOOP_LIMIT: iterations of one WHILE node
   unsigned failing_allocation = 0;       // FAIL_ALLOCATION: the n-th one, from 1, finds no memory
+  unsigned losing_kernel = 0;            // LOSE_AT_KERNEL: the n-th one, from 1, finds no device
   int driver_version = 13000;            // DRIVER_VERSION
   int devices = 1;                       // DEVICES: 0 or 1
 };
