@@ -110,7 +110,7 @@ static bool swap_kernels(output *out) {
   return done;
 }
 
-/* When the text is out, so that words do not run into it. */
+/* When the text is out, so that words do not run into it. What is simulated has no times that mean anything. */
 static int print_swap(const output *out) {
   const ord_swap_result *swap = &out->swap;
   const cli_list *kernels = &out->request->kernels;
@@ -123,11 +123,13 @@ static int print_swap(const output *out) {
   if (out->swap_code != CLI_OK) return cli_fail(&out->swap_error);
   cli_say(stderr, "swapped");
   for (uint32_t i = 0; i < kernels->count; i++) cli_say(stderr, "%s %s", i ? "," : "", kernels->item[i]);
-  cli_say(stderr, " after %lld token%s: %u node%s, difference %.2g of at most %.2g; ", (long long)out->request->swap_at,
+  cli_say(stderr, " after %lld token%s: %u node%s, difference %.2g of at most %.2g", (long long)out->request->swap_at,
           cli_plural((uint64_t)out->request->swap_at), swap->node_count, cli_plural(swap->node_count), swap->difference,
           swap->tolerance);
-  cli_say(stderr, "prepared in %.1f ms, compared in %.1f ms, flipped in %.2f us\n", (double)swap->prepare_ns / 1e6,
-          (double)swap->compare_ns / 1e6, (double)swap->flip_ns / 1e3);
+  if (!out->request->simulated)
+    cli_say(stderr, "; prepared in %.1f ms, compared in %.1f ms, flipped in %.2f us", (double)swap->prepare_ns / 1e6,
+            (double)swap->compare_ns / 1e6, (double)swap->flip_ns / 1e3);
+  cli_say(stderr, "\n");
   return CLI_OK;
 }
 
@@ -144,7 +146,7 @@ static bool print_token(void *context, int32_t id, const char *text, size_t byte
   return out->count != out->request->swap_at || swap_kernels(out);
 }
 
-/* On a GPU its name comes first. The simulated one has no times that mean anything. */
+/* On a GPU its name comes first. */
 static void print_speed(const output *out, const ord_generate_result *result) {
   const double prefill = (double)result->prefill_ns / 1e9, decode = (double)result->decode_ns / 1e9;
   if (result->token_count == 0) return; /* nothing ran */
