@@ -4,53 +4,13 @@
  * that is whole or absent.
  */
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "fixture.h"
-
-#define ORDITO ORDITO_BUILD_DIRECTORY "/bin/ordito"
-#define NANO MODEL("andrea-nano")
-
-static char folder[] = "/tmp/ordito-cli-XXXXXX";
-
-typedef struct outcome {
-  int code;
-  char out[65536], err[16384];
-} outcome;
-
-static void read_all(const char *path, char *into, size_t bytes) {
-  FILE *file = fopen(path, "rb");
-  into[0] = 0;
-  if (!file) return;
-  into[fread(into, 1, bytes - 1, file)] = 0;
-  fclose(file);
-}
-
-/* Runs `ordito ARGUMENTS` in the test's folder. A redirection in the arguments wins. */
-static outcome *run(const char *arguments) {
-  static outcome result;
-  char command[4096];
-  snprintf(command, sizeof command, "cd %s && %s >out 2>err %s", folder, ORDITO, arguments);
-  const int status = system(command);
-  char path[128];
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-  snprintf(path, sizeof path, "%s/out", folder);
-  read_all(path, result.out, sizeof result.out);
-  snprintf(path, sizeof path, "%s/err", folder);
-  read_all(path, result.err, sizeof result.err);
-  return &result;
-}
+#include "command.h"
 
 static void command_lines(void **state) {
   (void)state;
-  static const struct {
-    const char *arguments;
-    int code;
-    const char *out, *err; /* must occur; NULL: must be empty */
-  } row[] = {
+  static const command_row row[] = {
       {"version", 0, "plugin ABI 0.9", NULL},
       {"--version", 0, "plugin ABI 0.9", NULL},
       {"--help", 0, "generate", NULL},
@@ -170,23 +130,7 @@ static void command_lines(void **state) {
       {"convert " MODEL("attention-only") " " NANO_WEIGHTS " --to a.safetensors", 1, NULL, "faults for "},
       {"weights " NANO " a.safetensors", 1, NULL, "a.safetensors"},
   };
-  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-    const outcome *got = run(row[i].arguments);
-    if (got->code != row[i].code || (row[i].out ? !strstr(got->out, row[i].out) : got->out[0] != 0) ||
-        (row[i].err ? !strstr(got->err, row[i].err) : got->err[0] != 0))
-      fail_msg("ordito %s\n  code %d, wanted %d\n  stdout: %.400s\n  wanted: %s\n  stderr: %.400s\n  wanted: %s",
-               row[i].arguments, got->code, row[i].code, got->out, row[i].out ? row[i].out : "(nothing)", got->err,
-               row[i].err ? row[i].err : "(nothing)");
-  }
-}
-
-static void write_text(const char *name, const char *text) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fputs(text, file) >= 0, 1);
-  assert_int_equal(fclose(file), 0);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_command(&row[i]);
 }
 
 static uint32_t occurrences(const char *text, const char *part) {
@@ -439,18 +383,6 @@ static void an_interrupt_ends_a_generation(void **state) {
     fail_msg("an interrupt did not end the program");
   }
   assert_true((WIFEXITED(status) && WEXITSTATUS(status) == 130) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT));
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  return system(command);
 }
 
 int main(void) {

@@ -38,7 +38,7 @@ static void read_once(ord_device *device, ord_queue *queue, ord_device_probe *ba
 /* Nothing, less than a load, one, fewer and more than there are threads, whole rounds of each pattern and a rest. */
 static void read_all(bool is_checked) {
   ord_error err = ORD_ERROR_INIT;
-  ord_cuda_options options = simulated_options;
+  ord_cuda_options options = *cuda_options();
   ord_device *device = NULL;
   ord_queue *queue = NULL;
   options.is_checked = is_checked;
@@ -72,7 +72,7 @@ static void read_all_checked(void **state) {
 static void no_memory_for_a_probe(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  ord_device *device = open_simulated_device();
+  ord_device *device = open_cuda_device();
   ord_device_probe *probe = NULL;
   MUST_FAIL(device->table->probe_create(device, (size_t)1 << 50, &probe, &err), "cuMemAlloc failed");
   assert_int_equal(err.code, ORD_NO_MEMORY);
@@ -92,7 +92,7 @@ static void test_every_byte_is_read_once(void **state) {
 static void marks(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  ord_device *device = open_simulated_device();
+  ord_device *device = open_cuda_device();
   const ord_device_table *table = device->table;
   ord_queue *queue = NULL;
   ord_device_clock *clock = NULL;
@@ -123,7 +123,7 @@ static void test_marks(void **state) {
 static void counts(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  ord_device *device = open_simulated_device();
+  ord_device *device = open_cuda_device();
   const ord_device_table *table = device->table;
   ord_queue *queue = NULL;
   void *memory = NULL;

@@ -6,32 +6,7 @@
  */
 #include "failing_memory.h"
 #include "fixture.h"
-
-static const char *const TEXT =
-    "ordito: 1\nname: small\n"
-    "dims: {d_model: 16, n_head: 2, n_layer: 2, vocab: 257, head_dim: d_model / n_head, context: 16, batch: 1, "
-    "seq: {min: 1, max: context}}\n"
-    "inputs:\n  tokens: {dtype: i32, shape: [batch, seq], fill: tokens}\n"
-    "weights:\n  wte: {shape: [vocab, d_model]}\n  head: {shape: [out: vocab, in: d_model]}\n"
-    "  h.<layer>.wq: {shape: [out: d_model, in: d_model]}\n  h.<layer>.wk: {shape: [out: d_model, in: d_model]}\n"
-    "  h.<layer>.wv: {shape: [out: d_model, in: d_model]}\n  h.<layer>.wo: {shape: [out: d_model, in: d_model]}\n"
-    "  h.<layer>.up: {shape: [out: 32, in: d_model]}\n  h.<layer>.down: {shape: [out: d_model, in: 32]}\n"
-    "caches: {kv.<layer>: {length: context}}\n"
-    "blocks:\n  heads:\n    takes: {x: value}\n    gives: [x]\n    body:\n"
-    "      - reshape: {in: x, shape: [batch, seq, n_head, head_dim], out: x}\n"
-    "      - transpose: {in: x, axes: [0, 2, 1, 3], out: x}\n"
-    "graph:\n  - embedding: {in: tokens, weight: wte, out: x}\n"
-    "  - repeat:\n      count: n_layer\n      index: layer\n      body:\n"
-    "        - layernorm: {in: x, eps: 1e-5, out: h}\n"
-    "        - matmul: {in: h, weight: h.<layer>.wq, out: q}\n        - matmul: {in: h, weight: h.<layer>.wk, out: k}\n"
-    "        - matmul: {in: h, weight: h.<layer>.wv, out: v}\n"
-    "        - heads: {x: q, out: q}\n        - heads: {x: k, out: k}\n        - heads: {x: v, out: v}\n"
-    "        - attention: {q: q, k: k, v: v, causal: true, cache: kv.<layer>, out: a}\n"
-    "        - concat_projection: {in: a, weight: h.<layer>.wo, out: h}\n        - add: {in: [x, h], out: x}\n"
-    "        - mlp: {in: x, up: h.<layer>.up, down: h.<layer>.down, activation: silu, out: h}\n"
-    "        - add: {in: [x, h], out: x}\n"
-    "  - pool: {in: x, kind: last, out: x}\n  - matmul: {in: x, weight: head, out: next}\n"
-    "outputs: [next]\ntokenizer: {kind: bytes, before: [256]}\ngenerate: {logits: next, stop: []}\n";
+#include "small_model.h"
 
 /* From nothing to four generated tokens. */
 static bool whole_path(const setup *how, ord_error *err) {
@@ -45,7 +20,7 @@ static bool whole_path(const setup *how, ord_error *err) {
   char *messages = NULL, *show = NULL, *explain = NULL;
   const ord_show_options all = {.struct_size = sizeof all, .passes = true, .plan = true, .session = &generates};
   const bool done = ord_context_create(&where, &s.context, err) &&
-                    ord_model_load_text(s.context, "small.yaml", TEXT, strlen(TEXT), NULL, &s.model, &messages, err) &&
+                    ord_model_load_text(s.context, "small.yaml", SMALL_MODEL, strlen(SMALL_MODEL), NULL, &s.model, &messages, err) &&
                     ord_model_open_weights(s.model, &random, NULL, err) &&
                     ord_model_report_show(s.model, &all, &show, err) &&
                     ord_model_report_explain(s.model, &generates, true, &explain, err) &&
