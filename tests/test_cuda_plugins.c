@@ -24,7 +24,7 @@ static int symbol_count;
 static const ord_host *inner; /* the device's own services for the plugin */
 
 static void *driver_call(const char *name) {
-  void *driver = dlopen(SIMULATED_DRIVER, RTLD_NOW | RTLD_NOLOAD), *call = driver ? dlsym(driver, name) : NULL;
+  void *driver = dlopen(cuda_options()->driver, RTLD_NOW | RTLD_NOLOAD), *call = driver ? dlsym(driver, name) : NULL;
   if (!call) fail_msg("the driver has no %s", name);
   return call;
 }
