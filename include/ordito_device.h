@@ -154,11 +154,16 @@ static __device__ __forceinline__ void ord_dependency_trigger() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
-#else
+#elif defined(__CUDACC__)
 
-/* Devices before compute capability 9.0 and the simulated one run kernels one after the other. */
+/* Devices before compute capability 9.0 run kernels one after the other. */
 static __device__ __forceinline__ void ord_dependency_wait() {}
 static __device__ __forceinline__ void ord_dependency_trigger() {}
+
+#else
+
+static inline void ord_dependency_wait() { cudaGridDependencySynchronize(); }
+static inline void ord_dependency_trigger() { cudaTriggerProgrammaticLaunchCompletion(); }
 
 #endif
 

@@ -63,25 +63,48 @@ void checker::find_variable_ends() {
     std::fill_n(variable_ends.begin() + static_cast<long>(one.offset), one.bytes, one.offset + one.bytes);
 }
 
-void checker::begin_launch(const kernel_launch &begun, span arguments, span parameters) {
-  launch = &begun;
-  const CUlib_st &library = *begun.library;
-  const auto address = [](const auto *object) { return reinterpret_cast<uintptr_t>(object); };
-  plain = {{library.start, library.bytes}, parameters, arguments, {address(&device_services()), sizeof(services)}};
-  recent.clear();
-  find_variable_ends();
-  order.begin_launch();
-  active = this;
-}
-
-void checker::end_launch() {
-  active = nullptr;
-  runner = nullptr;
+// What is remembered of memory that kernels touched is given back when it becomes too much.
+void checker::forget_accesses() {
   size_t bytes = 0;
   for (auto &entry : regions)
     if (entry.second->known.has_accesses()) bytes += entry.second->where.bytes;
   if (bytes < kept_access_bytes) return;
   for (auto &entry : regions) entry.second->known.forget_accesses();
+}
+
+void checker::begin_launch(const kernel_launch &begun, const past_launches &ahead, span arguments, span parameters) {
+  launch = &begun;
+  beside.clear();
+  for (const auto &one : ahead) {
+    beside.insert(beside.end(), one->beside.begin(), one->beside.end());
+    beside.push_back(one);
+  }
+  if (beside.empty()) forget_accesses();
+  const CUlib_st &library = *begun.library;
+  const auto address = [](const auto *object) { return reinterpret_cast<uintptr_t>(object); };
+  plain = {{library.start, library.bytes}, parameters, arguments, {address(&device_services()), sizeof(services)}};
+  recent.clear();
+  find_variable_ends();
+  std::vector<ordering::period> periods;
+  for (const auto &one : beside) periods.push_back(one->when);
+  order.begin_launch(std::move(periods));
+  active = this;
+}
+
+std::shared_ptr<const past_launch> checker::end_launch(kernel_failure &failure) {
+  active = nullptr;
+  runner = nullptr;
+  if (failure.code == CUDA_SUCCESS && !beside.empty() && !order.has_waited()) {
+    failure.code = CUDA_ERROR_LAUNCH_FAILED;
+    failure.text = std::string("kernel ") + launch->kernel->entry->name + ": it may begin before kernel " +
+                   beside.back()->kernel->entry->name +
+                   " has ended, and none of its threads waits for that, so what comes behind it would not either";
+  }
+  auto made = std::make_shared<past_launch>();
+  *made = {launch->library, launch->kernel, launch->block, {order.launch_began(), order.now()}, {}};
+  if (!order.keeps_next_back()) made->beside = std::move(beside);
+  beside.clear();
+  return made;
 }
 
 void checker::open_shared(region &opened, span where) {
@@ -101,6 +124,7 @@ void checker::begin_block(block_runner &of, uint64_t block, const block_memory &
 }
 
 bool checker::end_block(std::string &text) {
+  order.end_block();
   text = unwritten;
   return unwritten.empty();
 }
@@ -145,7 +169,8 @@ void checker::check(region &one, uintptr_t at, size_t bytes, unsigned how, const
   if (how & touch_write) one.known.set_written(first, bytes, true);
   const bool is_shared = one.what == kind::dynamic_shared || one.what == kind::static_shared;
   const auto offset = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code) - launch->library->start);
-  const touching now = {runner->thread(), how, offset, is_shared ? order.block_began() : order.launch_began()};
+  const touching now = {runner->thread(), how, offset, is_shared ? order.block_began() : order.launch_began(),
+                        !is_shared};
   touched other;
   if (!one.known.touch(first, bytes, now, order, other)) fail_race(one, at, bytes, how, other);
   if (how & touch_atomic) synchronise(now.thread, at, how);
@@ -169,6 +194,16 @@ void checker::begin_copy(const pending_copy &copy, const void *code) {
 void checker::fence(bool is_for_device) {
   const in_service entered(*runner);
   order.fence(runner->thread(), is_for_device);
+}
+
+void checker::wait_for_launches() {
+  const in_service entered(*runner);
+  order.wait_for_launches(runner->thread());
+}
+
+void checker::let_next_begin() {
+  const in_service entered(*runner);
+  order.let_next_begin(runner->thread());
 }
 
 // The variable of the kernel that begins at or before the address, or null.

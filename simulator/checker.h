@@ -17,6 +17,16 @@
 namespace simulated {
 
 class block_runner;
+struct kernel_failure;
+
+// A launch of a checked kernel that is over, as far as those may see it that begin beside it.
+struct past_launch {
+  std::shared_ptr<CUlib_st> library;
+  CUkernel kernel;
+  dim3 block; // size
+  ordering::period when;
+  std::vector<std::shared_ptr<const past_launch>> beside; // others that may run on when the next one begins early
+};
 
 struct span {
   uintptr_t start = 0;
@@ -41,8 +51,11 @@ public:
   void copy(uintptr_t into, uintptr_t from, size_t bytes);
   void write_unseen(const std::vector<unsigned char> &parameters); // an unchecked kernel may write what they point to
 
-  void begin_launch(const kernel_launch &launch, span arguments, span parameters);
-  void end_launch();
+  using past_launches = std::vector<std::shared_ptr<const past_launch>>;
+  // ahead: launches that need not have ended
+  void begin_launch(const kernel_launch &launch, const past_launches &ahead, span arguments, span parameters);
+  // What the launch is to those behind it. It has failed where no thread of it waited for those ahead.
+  std::shared_ptr<const past_launch> end_launch(kernel_failure &failure);
   void begin_block(block_runner &runner, uint64_t block, const block_memory &memory);
   bool end_block(std::string &text); // false where something has been read that was never written
   void barrier() { order.barrier(); }
@@ -52,6 +65,8 @@ public:
   void touch(uintptr_t at, size_t bytes, unsigned how, const void *code);
   void begin_copy(const pending_copy &copy, const void *code);
   void fence(bool is_for_device);
+  void wait_for_launches();
+  void let_next_begin();
   [[noreturn]] void fail(CUresult code, std::string text);
 
 private:
@@ -69,13 +84,15 @@ private:
   void synchronise(unsigned thread, uintptr_t at, unsigned how);
   static void open_shared(region &opened, span where);
   void find_variable_ends();
+  void forget_accesses();
 
   void note_unwritten(const region &read, uintptr_t at, size_t bytes);
   [[noreturn]] void fail_race(const region &raced, uintptr_t at, size_t bytes, unsigned how, const touched &other);
   [[noreturn]] void fail_outside(uintptr_t outside, size_t bytes, unsigned how);
   std::string describe_outside(uintptr_t at) const;
   std::string describe_byte(const region &in, uintptr_t at) const;
-  std::string describe_place(const std::vector<const void *> &calls) const;
+  static std::string describe_place(const CUlib_st &library, const std::vector<const void *> &calls);
+  std::string describe_other(const touched &other) const;
   std::vector<const void *> find_calls() const;
 
   driver &d;
@@ -84,6 +101,7 @@ private:
   ordering order;
 
   const kernel_launch *launch = nullptr; // that runs
+  past_launches beside;                  // that may run beside it
   std::vector<span> plain;               // the image and the launch's arguments
   std::vector<region *> recent;          // regions of the launch, the last one first
   std::vector<size_t> variable_ends;     // of each byte of static shared memory; 0 where no variable holds it

@@ -45,12 +45,27 @@ std::vector<const void *> checker::find_calls() const {
   return calls;
 }
 
-std::string checker::describe_place(const std::vector<const void *> &calls) const {
-  const std::string found = find_place(calls, launch->library->checks->file);
+std::string checker::describe_place(const CUlib_st &library, const std::vector<const void *> &calls) {
+  const std::string found = find_place(calls, library.checks->file);
   if (!found.empty() || calls.empty()) return found;
   char offset[32]; // for addr2line
-  snprintf(offset, sizeof offset, "image+0x%zx", reinterpret_cast<uintptr_t>(calls[0]) - 1 - launch->library->start);
+  snprintf(offset, sizeof offset, "image+0x%zx", reinterpret_cast<uintptr_t>(calls[0]) - 1 - library.start);
   return offset;
+}
+
+// "the write at file.cu:12 by block (0, 0, 0), thread (1, 0, 0)"
+std::string checker::describe_other(const touched &other) const {
+  const past_launch *of = nullptr;
+  for (const auto &one : beside)
+    if (one->when.holds(other.at)) of = one.get();
+  const CUlib_st &library = of ? *of->library : *launch->library;
+  std::string text = std::string("the ") + name_of(other.how) + " at " +
+                     describe_place(library, {reinterpret_cast<const void *>(library.start + other.code)}) + " by ";
+  if (of)
+    return text + describe("thread", place_in(other.thread, of->block)) + " of kernel " + of->kernel->entry->name +
+           ", which may not have ended: no wait for it comes before";
+  if (!order.is_of_block(other.at)) text += describe("block", place_in(order.block_of(other.at), launch->grid)) + ", ";
+  return text + describe("thread", place_in(other.thread, launch->block));
 }
 
 std::string checker::describe_byte(const region &in, uintptr_t at) const {
@@ -93,23 +108,23 @@ void checker::fail(CUresult code, std::string text) {
 void checker::note_unwritten(const region &read, uintptr_t at, size_t bytes) {
   if (!unwritten.empty()) return;
   const in_service entered(*runner);
-  unwritten = runner->describe_thread(describe_touch(touch_read, bytes) + " at " + describe_place(find_calls()) +
+  unwritten = runner->describe_thread(describe_touch(touch_read, bytes) + " at " +
+                                      describe_place(*launch->library, find_calls()) +
                                       " of what was not yet written, " + describe_byte(read, at));
 }
 
 void checker::fail_race(const region &raced, uintptr_t at, size_t bytes, unsigned how, const touched &other) {
   runner->is_in_service = true;
-  std::string text = "a race: " + describe_touch(how, bytes) + " at " + describe_place(find_calls()) + ", " +
-                     describe_byte(raced, at) + ", against the " + name_of(other.how) + " at " +
-                     describe_place({reinterpret_cast<const void *>(launch->library->start + other.code)}) + " by ";
-  if (!order.is_of_block(other.at)) text += describe("block", place_in(order.block_of(other.at), launch->grid)) + ", ";
-  fail(CUDA_ERROR_LAUNCH_FAILED, text + describe("thread", place_in(other.thread, launch->block)));
+  fail(CUDA_ERROR_LAUNCH_FAILED, "a race: " + describe_touch(how, bytes) + " at " +
+                                     describe_place(*launch->library, find_calls()) + ", " + describe_byte(raced, at) +
+                                     ", against " + describe_other(other));
 }
 
 void checker::fail_outside(uintptr_t outside, size_t bytes, unsigned how) {
   runner->is_in_service = true;
-  fail(CUDA_ERROR_ILLEGAL_ADDRESS,
-       describe_touch(how, bytes) + " at " + describe_place(find_calls()) + ", " + describe_outside(outside));
+  fail(CUDA_ERROR_ILLEGAL_ADDRESS, describe_touch(how, bytes) + " at " +
+                                       describe_place(*launch->library, find_calls()) + ", " +
+                                       describe_outside(outside));
 }
 
 } // namespace simulated

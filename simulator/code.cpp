@@ -40,6 +40,12 @@ static void find_shared_bytes(CUkern_st &kernel, const image &of) {
   if (kernel.library->variables.empty()) kernel.static_shared_bytes = kernel.library->shared_bytes;
 }
 
+// Code comes and goes when the device may have to wait for that.
+static CUresult wait_for_code(driver &d, lock &held) {
+  const CUresult code = refuse_unsafe(d);
+  return code == CUDA_SUCCESS ? finish_context(d, held) : code;
+}
+
 static CUresult load(driver &d, const void *code, CUlibrary *made) {
   uint32_t magic = 0;
   memcpy(&magic, code, sizeof magic);
@@ -188,17 +194,16 @@ extern "C" {
 
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *, void **, unsigned jit_count,
                            CUlibraryOption *, void **, unsigned) {
-  return enter(needs::context, [&](driver &d, lock &) {
+  return enter(needs::context, [&](driver &d, lock &held) {
     if (!library || !code || jit_count) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult code_of_capture = refuse_unsafe(d);
-    return code_of_capture == CUDA_SUCCESS ? load(d, code, library) : code_of_capture;
+    const CUresult done = wait_for_code(d, held);
+    return done == CUDA_SUCCESS ? load(d, code, library) : done;
   });
 }
 
 CUresult cuLibraryUnload(CUlibrary library) {
   return with_library(library, [&](driver &d, lock &held) {
-    CUresult code = refuse_unsafe(d);
-    if (code == CUDA_SUCCESS) code = finish_all(d, held);
+    const CUresult code = wait_for_code(d, held);
     if (code != CUDA_SUCCESS) return code;
     for (auto &kernel : library->kernels) d.kernels.erase(kernel.get());
     d.libraries.erase(library);
@@ -246,7 +251,13 @@ CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
 }
 
 CUresult cuFuncLoad(CUfunction function) {
-  return with_kernel(kernel_of(function), [](driver &) { return CUDA_SUCCESS; });
+  return enter(needs::context, [&](driver &d, lock &held) {
+    CUkernel kernel = kernel_of(function);
+    if (!d.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult code = kernel->is_loaded ? CUDA_SUCCESS : wait_for_code(d, held);
+    kernel->is_loaded |= code == CUDA_SUCCESS;
+    return code;
+  });
 }
 
 CUresult cuKernelGetName(const char **name, CUkernel kernel) {

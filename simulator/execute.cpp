@@ -95,14 +95,14 @@ static span span_of(const std::vector<void *> &arguments) {
   return {reinterpret_cast<uintptr_t>(arguments.data()), arguments.size() * sizeof arguments[0]};
 }
 
-CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, std::string &text) {
+CUresult run_kernel(const kernel_launch &launch, surroundings &among, std::string &text) {
   static crew *const all = new crew;
   if (!launch.library || launch.library->is_unloaded) {
     text = "a kernel of a library that was unloaded";
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   }
   driver &d = state();
-  launch_job job = {launch, of_launch, 0, {}, nullptr};
+  launch_job job = {launch, among.switches, 0, {}, nullptr};
   {
     const lock held(d.guard);
     if (++d.kernel_count == d.set.losing_kernel) {
@@ -128,9 +128,10 @@ CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, st
     shared.stride = coprime_stride(job.seed >> 20, blocks);
   }
   if (job.checks)
-    job.checks->begin_launch(launch, span_of(job.arguments), {reinterpret_cast<uintptr_t>(start), copied.size()});
+    job.checks->begin_launch(launch, among.ahead, span_of(job.arguments),
+                             {reinterpret_cast<uintptr_t>(start), copied.size()});
   all->run(shared, job.checks ? 1 : static_cast<unsigned>(std::min<uint64_t>(blocks, d.set.threads)));
-  if (job.checks) job.checks->end_launch();
+  if (job.checks) among.launched = job.checks->end_launch(shared.failure);
   text = shared.failure.text;
   if (shared.failure.has_address) {
     const lock held(d.guard);

@@ -32,6 +32,7 @@ struct step {
   work job;
   bool is_enabled = true;
   std::vector<size_t> follows;
+  std::vector<size_t> overlaps; // of these, those that need not have ended: edges that are programmatic
   std::shared_ptr<plan> child;
   std::vector<std::shared_ptr<plan>> bodies;
 };

@@ -50,7 +50,10 @@ static instantiation add_step(driver &d, CUgraphNode node, bool is_body, const s
   step one;
   one.node = node;
   one.job = node->job;
-  for (const auto &edge : node->dependencies) one.follows.push_back(index.at(edge.from));
+  for (const auto &edge : node->dependencies) {
+    one.follows.push_back(index.at(edge.from));
+    if (edge.data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC) one.overlaps.push_back(index.at(edge.from));
+  }
   if (node->job.on) made.switches.push_back(node->job.on);
   if (node->job.child) {
     const instantiation done = add_below(d, node->job.child, is_body, made, one.child);
@@ -99,11 +102,11 @@ static CUresult run_conditional(const step &one, const conditions &switches, uin
   return CUDA_SUCCESS;
 }
 
-static CUresult run_step(const step &one, const conditions &switches, uint64_t seed, std::string &text) {
+static CUresult run_step(const step &one, surroundings &among, uint64_t seed, std::string &text) {
   if (!one.is_enabled) return CUDA_SUCCESS;
-  if (one.child) return run_plan(*one.child, switches, seed, text);
-  if (one.job.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return run_conditional(one, switches, seed, text);
-  return run_work(one.job, &switches, text);
+  if (one.child) return run_plan(*one.child, *among.switches, seed, text);
+  if (one.job.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return run_conditional(one, *among.switches, seed, text);
+  return run_work(one.job, among, text);
 }
 
 // Steps in a legal order that the seed chooses; 0 is the order of the plan.
@@ -111,6 +114,7 @@ CUresult run_plan(const plan &graph, const conditions &switches, uint64_t seed, 
   std::vector<size_t> waiting(graph.steps.size());
   for (size_t i = 0; i < waiting.size(); i++) waiting[i] = i;
   std::vector<bool> is_done(waiting.size());
+  std::vector<std::shared_ptr<const past_launch>> launched(waiting.size());
   uint64_t random = seed;
   while (!waiting.empty()) {
     std::vector<size_t> open; // places in `waiting` of steps that may run
@@ -121,8 +125,12 @@ CUresult run_plan(const plan &graph, const conditions &switches, uint64_t seed, 
     }
     random = random * 6364136223846793005u + 1442695040888963407u;
     const size_t at = open[seed ? (random >> 33) % open.size() : 0], chosen = waiting[at];
-    const CUresult code = run_step(graph.steps[chosen], switches, seed, text);
+    surroundings among = {&switches};
+    for (size_t before : graph.steps[chosen].overlaps)
+      if (launched[before]) among.ahead.push_back(launched[before]);
+    const CUresult code = run_step(graph.steps[chosen], among, seed, text);
     if (code != CUDA_SUCCESS) return code;
+    launched[chosen] = among.launched;
     is_done[chosen] = true;
     waiting.erase(waiting.begin() + static_cast<long>(at));
   }

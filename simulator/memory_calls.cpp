@@ -19,12 +19,12 @@ static CUresult allocate(driver &d, size_t bytes, place where, uintptr_t &start)
   return CUDA_SUCCESS;
 }
 
-// Freeing waits for the device, as the driver does.
+// Freeing waits for the device, as the driver may.
 static CUresult release(uintptr_t start, place where) {
   return enter(needs::context, [&](driver &d, lock &held) {
     CUresult code = refuse_unsafe(d);
     if (code != CUDA_SUCCESS || (!start && where == place::device)) return code;
-    code = finish_all(d, held);
+    code = finish_context(d, held);
     if (code != CUDA_SUCCESS) return code;
     if (!d.memory.release(start, where)) return CUDA_ERROR_INVALID_VALUE;
     if (d.checks) d.checks->remove(start);
@@ -48,11 +48,12 @@ static bool is_plain(CUmemorytype type) {
   return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 }
 
-// A side in host memory may be anywhere outside device memory; any other lies in a live allocation.
+// A side in host memory may be anywhere outside device memory, one in device memory lies in a live allocation, and a
+// unified address is one of either.
 static bool is_side_valid(driver &d, CUmemorytype type, uintptr_t row, size_t bytes) {
   const allocation *held = d.memory.find(row, bytes);
-  if (type != CU_MEMORYTYPE_HOST) return held;
-  return row && (held ? held->where == place::host : !d.memory.covers(row));
+  if (type == CU_MEMORYTYPE_DEVICE || !row) return held;
+  return held ? type == CU_MEMORYTYPE_UNIFIED || held->where == place::host : !d.memory.covers(row);
 }
 
 CUresult check_copy(driver &d, const CUDA_MEMCPY3D &copy) {
@@ -103,8 +104,8 @@ static void tell_checker(driver &d, const work &job) {
       d.checks->write(job.fill.dst + row * job.fill.pitch, job.fill.width * job.fill.elementSize);
 }
 
-CUresult run_work(const work &job, const conditions *of_launch, std::string &text) {
-  if (job.type == CU_GRAPH_NODE_TYPE_KERNEL) return run_kernel(job.kernel, of_launch, text);
+CUresult run_work(const work &job, surroundings &among, std::string &text) {
+  if (job.type == CU_GRAPH_NODE_TYPE_KERNEL) return run_kernel(job.kernel, among, text);
   driver &d = state();
   const bool is_copy = job.type == CU_GRAPH_NODE_TYPE_MEMCPY;
   if (!is_copy && job.type != CU_GRAPH_NODE_TYPE_MEMSET) return CUDA_SUCCESS;
@@ -147,8 +148,7 @@ static CUresult copy(driver &d, lock &held, work job, CUstream handle) {
   if (code != CUDA_SUCCESS) return code;
   const auto source = source_row(job.copy, 0), result = result_row(job.copy, 0);
   const size_t bytes = job.copy.WidthInBytes;
-  const bool reads_host = job.copy.srcMemoryType == CU_MEMORYTYPE_HOST && !d.memory.find(source, bytes);
-  const bool writes_host = job.copy.dstMemoryType == CU_MEMORYTYPE_HOST && !d.memory.find(result, bytes);
+  const bool reads_host = !d.memory.find(source, bytes), writes_host = !d.memory.find(result, bytes);
   if (!reads_host || stream->capturing) {
     code = submit(d, held, stream, std::move(job));
     return code == CUDA_SUCCESS && writes_host && !stream->capturing ? finish_stream(d, held, stream) : code;
@@ -159,8 +159,10 @@ static CUresult copy(driver &d, lock &held, work job, CUstream handle) {
   auto staged = std::make_shared<std::vector<char>>(start, start + bytes);
   auto made = std::make_shared<operation>();
   made->run = [staged, job](std::string &text) mutable {
+    job.copy.srcMemoryType = CU_MEMORYTYPE_HOST;
     job.copy.srcHost = staged->data();
-    return run_work(job, nullptr, text);
+    surroundings among;
+    return run_work(job, among, text);
   };
   return enqueue(d, held, stream, std::move(made));
 }
@@ -242,6 +244,29 @@ CUresult cuMemcpyDtoHAsync_v2(void *result, CUdeviceptr source, size_t bytes, CU
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr result, CUdeviceptr source, size_t bytes, CUstream stream) {
   return enter(needs::context, [&](driver &d, lock &held) {
     return copy(d, held, make_copy(CU_MEMORYTYPE_DEVICE, result, CU_MEMORYTYPE_DEVICE, source, bytes), stream);
+  });
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr result, CUdeviceptr source, size_t bytes, CUstream stream) {
+  return enter(needs::context, [&](driver &d, lock &held) {
+    return copy(d, held, make_copy(CU_MEMORYTYPE_UNIFIED, result, CU_MEMORYTYPE_UNIFIED, source, bytes), stream);
+  });
+}
+
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute name, CUdeviceptr pointer) {
+  return enter(needs::context, [&](driver &d, lock &) {
+    const allocation *held = d.memory.find(pointer, 0);
+    if (!value || !held) return CUDA_ERROR_INVALID_VALUE; // pageable memory is nothing that the driver knows
+    switch (name) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *static_cast<CUmemorytype *>(value) = held->where == place::device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int *>(value) = 0;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
   });
 }
 

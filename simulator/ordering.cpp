@@ -2,13 +2,16 @@
 #include "ordering.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace simulated {
 
-void ordering::begin_launch() {
+void ordering::begin_launch(std::vector<period> beside) {
   launch_start = ++time;
   starts.clear();
   words.clear();
+  launches = std::move(beside);
+  some_waited = some_block_kept = false;
 }
 
 void ordering::begin_block(uint64_t block, unsigned threads) {
@@ -20,6 +23,31 @@ void ordering::begin_block(uint64_t block, unsigned threads) {
   device_fences.assign(count, last_fence{});
   fenced.clear();
   acquired.clear();
+  launch_waits.clear();
+  lets_early = false;
+}
+
+// The next launch begins when every block has let it or has ended, so one that waits before is enough.
+void ordering::end_block() { some_block_kept |= !launch_waits.empty() && !lets_early; }
+
+void ordering::wait_for_launches(unsigned thread) {
+  if (launches.empty()) return;
+  some_waited = true;
+  launch_waits.push_back({thread, time});
+}
+
+void ordering::let_next_begin(unsigned thread) {
+  if (!launches.empty()) lets_early |= !thread_has_waited(thread);
+}
+
+bool ordering::thread_has_waited(unsigned thread) const {
+  return std::any_of(launch_waits.begin(), launch_waits.end(),
+                     [&](const launch_wait &one) { return is_before_here(one.thread, one.at, thread); });
+}
+
+bool ordering::is_beside(stamp then, unsigned thread) const {
+  return std::any_of(launches.begin(), launches.end(), [then](const period &one) { return one.holds(then); }) &&
+         !thread_has_waited(thread);
 }
 
 void ordering::sync_warp(unsigned warp, unsigned lanes) {

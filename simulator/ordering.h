@@ -4,7 +4,8 @@
 // them and is never set back.
 //   An access comes before another one of the same thread, of the same block after a barrier, of the same warp after a
 //   __syncwarp of both lanes, and of whoever read, atomically, a word that was written atomically after the access and
-//   a fence. Launches come one after the other.
+//   a fence. Launches come one after the other, but for those that a launch may begin beside: they come before what a
+//   thread does behind its wait for them, and behind a barrier or __syncwarp with one that has waited.
 #ifndef SIMULATOR_ORDERING_H
 #define SIMULATOR_ORDERING_H
 
@@ -22,8 +23,15 @@ using stamp = uint32_t; // 0 is never given
 
 class ordering {
 public:
-  void begin_launch();
+  // When a launch ran that is over.
+  struct period {
+    stamp first, last;
+    bool holds(stamp then) const { return then >= first && then <= last; }
+  };
+
+  void begin_launch(std::vector<period> beside);
   void begin_block(uint64_t block, unsigned threads);
+  void end_block();
   void barrier() { floor = ++time; }
   void sync_warp(unsigned warp, unsigned lanes);
   void fence(unsigned thread, bool is_for_device);
@@ -31,6 +39,10 @@ public:
   // the thread releases what it did before its last fence.
   void acquire(unsigned thread, uintptr_t address);
   void release(unsigned thread, uintptr_t address, bool is_change);
+
+  // A thread waits for the launches beside this one, or lets the next launch begin.
+  void wait_for_launches(unsigned thread);
+  void let_next_begin(unsigned thread);
 
   stamp now() const { return time; }
   stamp launch_began() const { return launch_start; }
@@ -49,6 +61,12 @@ public:
     }
     return !acquired.empty() && was_released(by, then, thread);
   }
+
+  // Was it done by a launch beside this one that the thread has not waited for?
+  bool is_beside(stamp then, unsigned thread) const;
+  bool has_waited() const { return some_waited; } // any thread of the launch
+  // Once the next launch may begin, are those over that ran beside this one?
+  bool keeps_next_back() const { return some_block_kept; }
 
 private:
   using lanes_met = std::array<stamp, warp_size>;
@@ -71,6 +89,7 @@ private:
     std::shared_ptr<const releases> seen;
   };
   size_t start_of(stamp then) const; // index into starts
+  bool thread_has_waited(unsigned thread) const;
   bool is_before_here(unsigned by, stamp then, unsigned thread) const;
   bool was_released(unsigned by, stamp then, unsigned thread) const;
   std::shared_ptr<released> make_released(unsigned thread, bool is_for_device) const;
@@ -88,6 +107,15 @@ private:
   std::vector<unsigned> fenced; // threads that have a fence
   std::vector<acquisition> acquired;
   std::unordered_map<uintptr_t, std::shared_ptr<const releases>> words;
+
+  std::vector<period> launches; // beside this one
+  struct launch_wait {
+    unsigned thread;
+    stamp at;
+  };
+  std::vector<launch_wait> launch_waits; // in this block
+  bool lets_early = false;               // a thread of this block let the next launch begin before it has waited
+  bool some_waited = false, some_block_kept = false;
 };
 
 } // namespace simulated

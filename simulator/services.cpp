@@ -67,9 +67,19 @@ static bool copy_take(unsigned groups_left, pending_copy *copy) {
   return runner.copies().take(groups_left, copy);
 }
 
+static void dependency_wait() {
+  block_runner &runner = *current_runner();
+  if (runner.checks()) runner.checks()->wait_for_launches();
+}
+
+static void dependency_trigger() {
+  block_runner &runner = *current_runner();
+  if (runner.checks()) runner.checks()->let_next_begin();
+}
+
 const services &device_services() {
-  static const services made = {position, barrier,    meet,        dynamic_shared, set_condition,
-                                trap,     copy_begin, copy_commit, copy_take};
+  static const services made = {position,   barrier,     meet,      dynamic_shared,  set_condition,     trap,
+                                copy_begin, copy_commit, copy_take, dependency_wait, dependency_trigger};
   return made;
 }
 

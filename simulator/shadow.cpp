@@ -57,8 +57,9 @@ static touched remember(const touching &one, const ordering &order) {
 }
 
 static bool races(const touched &earlier, const touching &one, const ordering &order) {
-  return earlier.at >= one.since && !(earlier.how & one.how & touch_atomic) &&
-         !order.is_before(earlier.thread, earlier.at, one.thread);
+  if (!earlier.at || (earlier.how & one.how & touch_atomic)) return false;
+  if (earlier.at >= one.since) return !order.is_before(earlier.thread, earlier.at, one.thread);
+  return one.is_global && order.is_beside(earlier.at, one.thread);
 }
 
 bool shadow::reads_come_before(const cell &c, const touching &one, const ordering &order, touched &other) {
@@ -67,7 +68,11 @@ bool shadow::reads_come_before(const cell &c, const touching &one, const orderin
       other = *read;
       return false;
     }
-  if (c.read.at < one.since || (c.read.how & one.how & touch_atomic)) return true;
+  if (c.read.at < one.since) {
+    other = c.read;
+    return !races(c.read, one, order);
+  }
+  if (c.read.how & one.how & touch_atomic) return true;
   const unsigned first = c.read.thread / warp_size * warp_size;
   for (unsigned lanes = c.lanes; lanes; lanes &= lanes - 1) {
     other = c.read;
@@ -88,7 +93,8 @@ void shadow::add_read(cell &c, const touching &one, const ordering &order) {
     c.of_other_warp = made;
     return;
   } else {
-    if (c.read.at >= one.since && !order.is_of_block(c.read.at)) c.of_other_block = c.read;
+    const bool may_race = c.read.at >= one.since || (one.is_global && order.is_beside(c.read.at, one.thread));
+    if (may_race && !order.is_of_block(c.read.at)) c.of_other_block = c.read;
     c.lanes = lane;
   }
   c.read = made;

@@ -16,6 +16,7 @@ struct touching {
   unsigned thread, how; // of enum touch
   uint32_t code;        // offset into the image
   stamp since;          // what was touched before comes before
+  bool is_global;       // but for what launches beside this one touched
 };
 
 // An access as it is remembered.

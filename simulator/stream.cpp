@@ -105,10 +105,16 @@ bool drive(driver &d, lock &held, const std::function<bool()> &is_reached) {
   return is_reached();
 }
 
+// Where the host knows that the work is done, no kernel behind it can overlap it.
+static CUresult forget(const driver &d, const std::shared_ptr<operation> &done) {
+  if (done) done->launched = nullptr;
+  return d.fault;
+}
+
 CUresult finish_stream(driver &d, lock &held, CUstream stream) {
   const std::shared_ptr<operation> last = stream->last;
   drive(d, held, [&] { return !last || last->is_done; });
-  return d.fault;
+  return forget(d, last);
 }
 
 CUresult finish_all(driver &d, lock &held) {
@@ -116,7 +122,13 @@ CUresult finish_all(driver &d, lock &held) {
     const auto is_idle = [](CUstream stream) { return !stream->last || stream->last->is_done; };
     return is_idle(legacy_stream()) && std::all_of(d.streams.begin(), d.streams.end(), is_idle);
   });
-  return d.fault;
+  for (CUstream stream : d.streams) forget(d, stream->last);
+  return forget(d, legacy_stream()->last);
+}
+
+CUresult finish_context(driver &d, lock &held) {
+  for (const auto &one : d.captures) invalidate(*one);
+  return finish_all(d, held);
 }
 
 static bool is_blocking(CUstream stream) { return !(stream->flags & CU_STREAM_NON_BLOCKING); }
@@ -144,8 +156,13 @@ CUresult submit(driver &d, lock &held, CUstream stream, work job) {
   if (code != CUDA_SUCCESS) return code;
   if (stream->capturing) return capture_work(d, stream, std::move(job));
   auto made = std::make_shared<operation>();
-  made->run = [held_job = std::make_shared<work>(std::move(job))](std::string &text) {
-    return run_work(*held_job, nullptr, text);
+  const std::shared_ptr<operation> ahead = job.kernel.is_programmatic ? stream->last : nullptr;
+  made->run = [held_job = std::make_shared<work>(std::move(job)), ahead, own = made.get()](std::string &text) {
+    surroundings among;
+    if (ahead && ahead->launched) among.ahead.push_back(ahead->launched);
+    const CUresult done = run_work(*held_job, among, text);
+    own->launched = among.launched;
+    return done;
   };
   return enqueue(d, held, stream, std::move(made));
 }
@@ -157,7 +174,7 @@ static CUresult query(driver &d, lock &held, const std::shared_ptr<operation> &l
     run_one(d, held);
   }
   if (d.fault != CUDA_SUCCESS) return d.fault;
-  return !last || last->is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return !last || last->is_done ? forget(d, last) : CUDA_ERROR_NOT_READY;
 }
 
 template <typename Function> static CUresult with_stream(CUstream handle, Function body) {
@@ -230,11 +247,12 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
 
 CUresult cuStreamSynchronize(CUstream handle) { return with_stream(handle, finish_stream); }
 
-// Of the whole context, so it ends every capture in it, of whatever mode.
+// Of the whole context, so it may not be while anything of it is captured.
 CUresult cuCtxSynchronize() {
   return enter(needs::context, [](driver &d, lock &held) {
-    for (const auto &one : d.captures) invalidate(*one);
-    return d.captures.empty() ? finish_all(d, held) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    const bool is_captured = !d.captures.empty();
+    const CUresult code = finish_context(d, held);
+    return is_captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : code;
   });
 }
 

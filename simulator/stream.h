@@ -17,6 +17,7 @@ struct operation {
   std::function<CUresult(std::string &)> run; // without the lock; null for a mark
   std::vector<std::shared_ptr<operation>> waits;
   bool is_done = false;
+  std::shared_ptr<const past_launch> launched; // by it, where it was a checked kernel
   std::chrono::steady_clock::time_point finished;
 };
 
@@ -61,8 +62,9 @@ CUresult enqueue(driver &d, lock &held, CUstream stream, std::shared_ptr<operati
 bool drive(driver &d, lock &held, const std::function<bool()> &is_reached);
 CUresult finish_stream(driver &d, lock &held, CUstream stream);
 CUresult finish_all(driver &d, lock &held);
+CUresult finish_context(driver &d, lock &held); // the same, which no capture of any thread survives
 
-// Captures. An unsafe call is one that may wait for the device.
+// Captures. Unsafe is what no graph can hold, or may wait for the device.
 void invalidate(capture &broken);
 CUresult refuse_unsafe(driver &d);
 CUresult refuse_capturing(CUstream stream); // 900, and the capture is invalid

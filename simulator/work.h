@@ -13,6 +13,7 @@
 
 namespace simulated {
 struct image_checks;
+struct past_launch;
 
 // A static __shared__ variable: it lies in the image's thread-local storage.
 struct shared_variable {
@@ -42,6 +43,7 @@ struct CUkern_st {
   int dynamic_shared_limit;
   std::vector<simulated::shared_variable> variables = {}; // that it may use
   size_t static_shared_bytes = 0;
+  bool is_loaded = false; // by cuFuncLoad
 };
 
 namespace simulated {
@@ -77,10 +79,17 @@ struct work {
 
 using conditions = std::vector<std::shared_ptr<condition>>;
 
-// Runs a kernel, a copy or a memset; `of_launch` is what the kernel may switch, null outside a graph's launch. Without
-// the lock.
-CUresult run_work(const work &job, const conditions *of_launch, std::string &text);
-CUresult run_kernel(const kernel_launch &launch, const conditions *of_launch, std::string &text);
+// What a piece of work runs among.
+struct surroundings {
+  const conditions *switches = nullptr; // what a kernel may switch; null outside a graph's launch
+  // Launches of checked kernels: those that need not have ended when the kernel begins; and, made here, its own.
+  std::vector<std::shared_ptr<const past_launch>> ahead = {};
+  std::shared_ptr<const past_launch> launched = {};
+};
+
+// Runs a kernel, a copy or a memset. Without the lock.
+CUresult run_work(const work &job, surroundings &among, std::string &text);
+CUresult run_kernel(const kernel_launch &launch, surroundings &among, std::string &text);
 
 CUresult check_copy(driver &d, const CUDA_MEMCPY3D &copy);
 CUresult check_fill(driver &d, const CUDA_MEMSET_NODE_PARAMS &fill);

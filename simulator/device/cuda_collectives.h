@@ -93,6 +93,9 @@ template <typename Value> Value shuffle_xor(source_place at, unsigned mask, Valu
 #define __all_sync(mask, p) (simulated::ballot((mask), !(p), SIMULATED_HERE) == 0)
 
 typedef unsigned long long cudaGraphConditionalHandle;
+inline void cudaGridDependencySynchronize() { simulated::host()->dependency_wait(); }
+inline void cudaTriggerProgrammaticLaunchCompletion() { simulated::host()->dependency_trigger(); }
+
 inline void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value) {
   simulated::host()->set_condition(handle, value);
 }

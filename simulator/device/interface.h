@@ -12,7 +12,7 @@
 namespace simulated {
 
 constexpr unsigned image_magic = 0x4f53494d;
-constexpr unsigned image_version = 2; // grows with every change of this file
+constexpr unsigned image_version = 3; // grows with every change of this file
 constexpr unsigned warp_size = 32;
 
 // What one CUDA thread knows about itself; constant while its kernel runs.
@@ -53,6 +53,9 @@ struct services {
   void (*copy_begin)(pending_copy copy, source_place place);
   void (*copy_commit)();
   bool (*copy_take)(unsigned groups_left, pending_copy *copy);
+  // Between a kernel that may begin early and the one ahead of it: waits until that is over; lets the next one begin.
+  void (*dependency_wait)();
+  void (*dependency_trigger)();
 };
 
 struct kernel_entry {

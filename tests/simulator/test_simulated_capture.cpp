@@ -153,17 +153,22 @@ static void allocating_is_unsafe() { // 900
   MUST(cu.cuStreamEndCapture(t.a, &graph));
 }
 
-static CUresult allocate_elsewhere(CUstreamCaptureMode mode) {
+// In another thread of this mode.
+template <typename Call> static CUresult call_elsewhere(CUstreamCaptureMode mode, Call call) {
   CUresult code = CUDA_SUCCESS;
   CUcontext context;
   MUST(cu.cuCtxGetCurrent(&context));
   std::thread([&] {
-    CUdeviceptr start;
     MUST(cu.cuCtxSetCurrent(context));
     MUST(cu.cuThreadExchangeStreamCaptureMode(&mode));
-    code = cu.cuMemAlloc_v2(&start, 4);
+    code = call();
   }).join();
   return code;
+}
+
+static CUresult allocate_elsewhere(CUstreamCaptureMode mode) {
+  CUdeviceptr start;
+  return call_elsewhere(mode, [&] { return cu.cuMemAlloc_v2(&start, 4); });
 }
 
 static void other_threads_are_asked() {
@@ -176,6 +181,41 @@ static void other_threads_are_asked() {
   expect_invalid(t.a);
   begin(t.a);
   MUST(allocate_elsewhere(CU_STREAM_CAPTURE_MODE_GLOBAL)); // a thread-local capture is nobody else's business
+  MUST(cu.cuStreamEndCapture(t.a, &graph));
+}
+
+// A thread's mode says what it is told, not what happens to others: what waits for the context waits for what is being
+// captured too.
+static void waiting_for_the_context_breaks_all() { // 901
+  const bench t = make_bench();
+  CUlibrary other = load_image("good_kernels.so");
+  CUfunction function;
+  void *pinned;
+  MUST(cu.cuMemHostAlloc(&pinned, 4, 0));
+  MUST(cu.cuKernelGetFunction(&function, t.set));
+  const auto breaks = [&](CUstreamCaptureMode captured, CUresult wanted, auto call) {
+    begin(t.a, captured);
+    EXPECT_CODE(wanted, call_elsewhere(CU_STREAM_CAPTURE_MODE_RELAXED, call));
+    EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, launch(t.set, t.a, {}, t.x, 1));
+    expect_invalid(t.a);
+  };
+  for (auto mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    const CUdeviceptr freed = allocate(4);
+    breaks(mode, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, [] { return cu.cuCtxSynchronize(); });
+    breaks(mode, CUDA_SUCCESS, [&] { return cu.cuMemFree_v2(freed); });
+  }
+  const auto thread_local_mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  breaks(thread_local_mode, CUDA_SUCCESS, [&] { return cu.cuMemFreeHost(pinned); });
+  breaks(thread_local_mode, CUDA_SUCCESS, [&] { return cu.cuLibraryUnload(other); });
+  breaks(thread_local_mode, CUDA_SUCCESS, [&] {
+    load_image("good_kernels.so");
+    return CUDA_SUCCESS;
+  });
+  breaks(thread_local_mode, CUDA_SUCCESS, [&] { return cu.cuFuncLoad(function); });
+  CUgraph graph;
+  begin(t.a);
+  MUST(call_elsewhere(thread_local_mode, [&] { return cu.cuFuncLoad(function); })); // it is there already
   MUST(cu.cuStreamEndCapture(t.a, &graph));
 }
 
@@ -303,6 +343,7 @@ int main() {
       {"900: waiting is forbidden", waiting_is_forbidden},
       {"900: allocating is unsafe", allocating_is_unsafe},
       {"900: other threads are asked", other_threads_are_asked, eager},
+      {"901: waiting for the context breaks all", waiting_for_the_context_breaks_all},
       {"902: captures do not merge", captures_do_not_merge, eager},
       {"903: only the origin ends", only_the_origin_ends, eager},
       {"904: forks must join", forks_must_join, eager},

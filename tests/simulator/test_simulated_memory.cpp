@@ -58,6 +58,31 @@ static void copies_stay_inside() {
   EXPECT_CODE(CUDA_ERROR_INVALID_VALUE, cu.cuMemsetD32Async(a + 2, 0, 1, stream));
 }
 
+// Copies that name no direction, and what the driver knows of an address.
+static void unified_addresses_are_resolved() {
+  make_context();
+  CUstream stream = make_stream();
+  const CUdeviceptr a = allocate(4), b = allocate(4);
+  void *pinned;
+  int value = 5, ordinal = -1;
+  MUST(cu.cuMemHostAlloc(&pinned, 4, 0));
+  const auto host = reinterpret_cast<CUdeviceptr>(pinned), pageable = reinterpret_cast<CUdeviceptr>(&value);
+  MUST(cu.cuMemcpyAsync(a, pageable, 4, stream));
+  value = 0;
+  MUST(cu.cuMemcpyAsync(b, a, 4, stream));
+  MUST(cu.cuMemcpyAsync(host, b, 4, stream));
+  MUST(cu.cuMemcpyAsync(pageable, host, 4, stream));
+  EXPECT(value == 5);
+  EXPECT_CODE(CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyAsync(a, b, 8, stream));
+  CUmemorytype type;
+  MUST(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
+  MUST(cu.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a));
+  EXPECT(type == CU_MEMORYTYPE_DEVICE && ordinal == 0);
+  MUST(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host));
+  EXPECT(type == CU_MEMORYTYPE_HOST);
+  EXPECT_CODE(CUDA_ERROR_INVALID_VALUE, cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pageable));
+}
+
 static void the_nth_allocation_fails() {
   make_context();
   CUdeviceptr start;
@@ -175,6 +200,7 @@ int main() {
       {"new memory is NaN", new_memory_is_nan},
       {"addresses are never reused", addresses_are_never_reused},
       {"copies stay inside", copies_stay_inside, eager},
+      {"unified addresses are resolved", unified_addresses_are_resolved},
       {"the n-th allocation fails", the_nth_allocation_fails, eager, {{"FAIL_ALLOCATION", "3"}}},
       {"memory runs out", memory_runs_out, eager, {{"MEMORY", "1048576"}}},
       {"mapped memory is shared", mapped_memory_is_shared},
