@@ -46,7 +46,9 @@ static bool prepare_step(const ord_lower *lower, ord_step *step, ord_error *err)
   const ord_host *host = device->table->host(device, lower->plan->registry, step->choice.plugin, err);
   if (!host) return ord_fail_prefix(err, "%s", step->node.label);
   ord_plugin_error fault = {.struct_size = sizeof fault};
+  device->table->pause_captures(device);
   const ord_status status = kernel->prepare(kernel, &step->node, &step->choice.answer, host, &step->state, &fault);
+  device->table->resume_captures(device);
   if (status == ORD_OK) return true;
   ord_fail_plugin(err, status, &fault, kernel->name);
   return ord_fail_prefix(err, "%s", step->node.label);

@@ -7,6 +7,7 @@
  *   cuda_audit      what a recorded step may hold                 cuda_graph   a recording becomes a graph
  *   cuda_capture    captures, replays and eager runs of a plan    cuda_loop    generation on the device
  *   cuda_clock      times of the device                           cuda_probe   how fast its memory can be read
+ *   cuda_gate       what must not run beside a capture
  * The context of the driver is made current for the calling thread at every door (ord_cuda_enter).
  */
 #ifndef ORDITO_RUNTIME_CUDA_H
@@ -27,12 +28,6 @@ typedef struct ord_cuda_calls {
 
 typedef struct ord_cuda_plugin ord_cuda_plugin; /* cuda_image.c: the services for a plugin, and its loaded images */
 
-/* A thread inside a kernel's launch; on that thread's stack. */
-typedef struct ord_cuda_launcher {
-  pthread_t thread;
-  struct ord_cuda_launcher *next;
-} ord_cuda_launcher;
-
 typedef struct ord_cuda_device {
   ord_device base;
   void *library; /* of the driver; never closed: its threads outlive whoever opened it */
@@ -45,12 +40,8 @@ typedef struct ord_cuda_device {
   bool has_dependent_launch; /* programmatic edges between kernels: compute capability 9 and up */
   char name[128];
   ord_cuda_options options; /* its texts are copies, owned */
-  /* Captures share it; what may synchronise the context (freeing, loading, handles of libraries) takes it alone: such a
-   * call during any capture of the process would invalidate that capture. */
-  pthread_rwlock_t gate;
-  pthread_mutex_t lock; /* of what stands below */
+  pthread_mutex_t lock;     /* of what stands below */
   ord_cuda_plugin *plugin;
-  ord_cuda_launcher *launcher;
   bool is_lost; /* a kernel faulted: the context is dead until the process ends */
   char lost_text[1024];
 } ord_cuda_device;
@@ -100,6 +91,15 @@ ord_status ord_cuda_tell_plugin(const ord_error *failure, ord_plugin_error *err)
 /* Every door: fails on a lost device with what lost it, else makes the context current for this thread. */
 ORD_MUST_CHECK bool ord_cuda_enter(ord_cuda_device *device, ord_error *err);
 
+/* ---- cuda_gate.c ---- */
+
+/* Between these the thread captures, and may not pause captures. */
+void ord_cuda_begin_capturing(void);
+void ord_cuda_end_capturing(void);
+/* The table's functions, for whatever may wait for the whole context. */
+void ord_cuda_pause_captures(ord_device *device);
+void ord_cuda_resume_captures(ord_device *device);
+
 /* ---- cuda_memory.c: the table's functions of these names, see device.h ---- */
 
 ORD_MUST_CHECK bool ord_cuda_queue_create(ord_device *device, ord_queue **out, ord_error *err);
@@ -123,7 +123,7 @@ const ord_host *ord_cuda_host(ord_device *device, const ord_registry *registry, 
 /* A kernel of the runtime's own images ("cuda_loop"). */
 ORD_MUST_CHECK bool ord_cuda_runtime_kernel(ord_cuda_device *device, const char *image, const char *symbol,
                                             CUkernel *out, ord_error *err);
-/* Unloads everything; with the gate held alone. */
+/* Unloads everything. */
 void ord_cuda_plugins_destroy(ord_cuda_device *device);
 
 /* ---- cuda_record.c: one launch, one step ---- */
@@ -173,8 +173,8 @@ ORD_MUST_CHECK bool ord_cuda_step_launch(ord_cuda_stream *stream, const ord_cuda
 /* Captures the step's work, audits it and appends it to the recording. */
 ORD_MUST_CHECK bool ord_cuda_step_record(ord_cuda_queue *queue, const ord_cuda_binding *binding, const ord_step *step,
                                          ord_cuda_recording *recording, ord_error *err);
-/* Is the calling thread inside a kernel's launch? It may hold the gate then, and must not ask for it. */
-bool ord_cuda_is_launching(ord_cuda_device *device);
+/* Is the calling thread inside a kernel's launch? It may be capturing then. */
+bool ord_cuda_is_launching(void);
 /* Puts "LABEL: kernel K of plugin P: <what>: " before the text of an error. Returns false. */
 bool ord_cuda_fail_step(const ord_step *step, const char *what, ord_error *err);
 
@@ -212,7 +212,7 @@ ORD_MUST_CHECK bool ord_cuda_chain_add_launch(ord_cuda_chain *chain, const ord_c
 /* Instantiates `graph`, which is the chain's or holds it, and uploads it; waits for that, not for the queue's work. */
 ORD_MUST_CHECK bool ord_cuda_graph_finish(ord_cuda_queue *queue, CUgraph graph, const ord_cuda_chain *chain,
                                           CUgraphExec *out, ord_error *err);
-/* Destroys both, with the gate held alone; accepts NULL. A launch that still runs goes on. */
+/* Destroys both; accepts NULL. A launch that still runs goes on. */
 void ord_cuda_graph_destroy(ord_cuda_device *device, CUgraph graph, CUgraphExec executable);
 
 /* ---- cuda_capture.c: the table's functions of these names ---- */

@@ -34,13 +34,24 @@ static bool fail_node(const char *found, ord_error *err) {
                   found);
 }
 
+/* One side of a copy. A call that names no direction leaves it to the driver what a unified address means; of memory
+ * that the driver does not know, it says nothing. */
+static bool check_side(ord_cuda_device *device, CUmemorytype type, CUdeviceptr address, ord_error *err) {
+  int ordinal = device->ordinal;
+  if (type == CU_MEMORYTYPE_UNIFIED &&
+      (device->call.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
+       device->call.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS))
+    type = CU_MEMORYTYPE_HOST;
+  if (type != CU_MEMORYTYPE_DEVICE) return fail_node("a copy from or to the host's memory", err);
+  return ordinal == device->ordinal || fail_node("a copy from or to another device's memory", err);
+}
+
 static bool check_copy(ord_cuda_device *device, CUgraphNode node, ord_error *err) {
   CUDA_MEMCPY3D copy;
-  if (!ord_cuda_check(device, device->call.GraphMemcpyNodeGetParams(node, &copy), "cuGraphMemcpyNodeGetParams",
-                      "looking at its work", err))
-    return false;
-  return (copy.srcMemoryType == CU_MEMORYTYPE_DEVICE && copy.dstMemoryType == CU_MEMORYTYPE_DEVICE) ||
-         fail_node("a copy from or to the host's memory", err);
+  return ord_cuda_check(device, device->call.GraphMemcpyNodeGetParams(node, &copy), "cuGraphMemcpyNodeGetParams",
+                        "looking at its work", err) &&
+         check_side(device, copy.srcMemoryType, copy.srcDevice, err) &&
+         check_side(device, copy.dstMemoryType, copy.dstDevice, err);
 }
 
 /* All nodes, in the caller's memory (malloc). */

@@ -30,9 +30,9 @@ static bool run_step(ord_cuda_queue *queue, const ord_cuda_binding *binding, con
                      ord_error *err) {
   ord_cuda_device *device = ord_cuda_of(&queue->base);
   if (!is_library(step)) return ord_cuda_step_launch(&queue->run, binding, step, flags, err);
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   const bool done = ord_cuda_step_launch(&queue->run, binding, step, flags, err);
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
   return done;
 }
 

@@ -41,7 +41,6 @@ static void destroy(ord_device *base) {
   }
   ord_pool_destroy(base->pool);
   free_options(&device->options);
-  pthread_rwlock_destroy(&device->gate);
   pthread_mutex_destroy(&device->lock);
   free(device);
 }
@@ -55,6 +54,8 @@ static const ord_device_table table = {.queue_create = ord_cuda_queue_create,
                                        .read = ord_cuda_read,
                                        .copy = ord_cuda_copy,
                                        .host = ord_cuda_host,
+                                       .pause_captures = ord_cuda_pause_captures,
+                                       .resume_captures = ord_cuda_resume_captures,
                                        .stream = ord_cuda_queue_stream,
                                        .capture = ord_cuda_capture_create,
                                        .replay = ord_cuda_replay,
@@ -130,7 +131,6 @@ bool ord_device_cuda_create(int threads, const ord_cuda_options *options, ord_de
   if (!device) return ord_fail_memory(err, "opening the CUDA device");
   device->base.table = &table;
   pthread_mutex_init(&device->lock, NULL);
-  pthread_rwlock_init(&device->gate, NULL);
   bool done = copy_options(options, &device->options) || ord_fail_memory(err, "opening the CUDA device");
   done = done && ord_pool_create(threads, &device->base.pool, out_oversubscribed, err) &&
          ord_cuda_open_driver(device, err) && find_device(device, err) && take_context(device, err) &&

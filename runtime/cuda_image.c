@@ -179,16 +179,15 @@ static bool find_kernel(ord_cuda_plugin *plugin, const char *image_name, const c
                         CUkernel *out, ord_error *err) {
   ord_cuda_device *device = plugin->device;
   if (!ord_cuda_enter(device, err)) return false;
-  if (ord_cuda_is_launching(device))
+  if (ord_cuda_is_launching())
     return ord_fail(err, ORD_INVALID, "found a launch that asks for kernel '%s' of image '%s'; wanted that in prepare",
                     symbol, image_name);
-  /* The gate first: whoever holds the lock of the device must not have to wait for captures. */
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   loaded_image *image = get_image(plugin, image_name, err);
   loaded_kernel *kernel = image ? get_kernel(plugin, image, symbol, err) : NULL;
   const bool done = kernel && allow_shared(device, kernel, shared_bytes, err);
   if (done) *out = kernel->kernel;
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
   return done;
 }
 
@@ -283,7 +282,7 @@ static void destroy_image(ord_cuda_device *device, bool is_alive, loaded_image *
 void ord_cuda_plugins_destroy(ord_cuda_device *device) {
   if (!device->plugin) return;
   const bool is_alive = ord_cuda_enter(device, NULL);
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   while (device->plugin) {
     ord_cuda_plugin *plugin = device->plugin;
     device->plugin = plugin->next;
@@ -294,5 +293,5 @@ void ord_cuda_plugins_destroy(ord_cuda_device *device) {
     }
     free(plugin);
   }
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
 }

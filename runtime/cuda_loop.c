@@ -70,11 +70,11 @@ static bool make_memory(cuda_loop *loop, const ord_loop_places *places, ord_erro
                                .position = places->position,
                                .counter = places->counter,
                                .request = request};
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   const CUresult code =
       device->call.MemHostAlloc((void **)&loop->mapped, RING_AT + loop->options.capacity * sizeof(uint64_t),
                                 CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
   if (!ord_cuda_check(device, code, "cuMemHostAlloc", "making room for tokens", err)) return false;
   loop->places.done = (uint32_t *)(loop->mapped + DONE_AT);
   loop->places.cancel = loop->options.is_deaf ? NULL : (const uint32_t *)(loop->mapped + CANCEL_AT);
@@ -288,9 +288,9 @@ void ord_cuda_loop_destroy(ord_loop *base) {
   ord_cuda_graph_destroy(device, loop->graph, loop->executable);
   ord_cuda_release(&device->base, loop->places.request);
   if (loop->mapped && ord_cuda_enter(device, NULL)) {
-    pthread_rwlock_wrlock(&device->gate);
+    ord_cuda_pause_captures(&device->base);
     (void)device->call.MemFreeHost(loop->mapped);
-    pthread_rwlock_unlock(&device->gate);
+    ord_cuda_resume_captures(&device->base);
   }
   free(loop);
 }

@@ -26,9 +26,9 @@ bool ord_cuda_allocate(ord_device *base, size_t bytes, bool zeroed, void **out, 
   CUdeviceptr memory = 0;
   *out = NULL;
   if (!ord_cuda_enter(device, err)) return false;
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   const CUresult code = device->call.MemAlloc(&memory, bytes ? bytes : 1);
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
   if (!ord_cuda_check(device, code, "cuMemAlloc", "taking device memory", err)) return false;
   if (zeroed && !zero(device, memory, bytes ? bytes : 1, err)) {
     ord_cuda_release(base, (void *)(uintptr_t)memory);
@@ -42,9 +42,9 @@ bool ord_cuda_allocate(ord_device *base, size_t bytes, bool zeroed, void **out, 
 void ord_cuda_release(ord_device *base, void *memory) {
   ord_cuda_device *device = (ord_cuda_device *)base;
   if (!memory || !ord_cuda_enter(device, NULL)) return;
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   (void)device->call.MemFree(ord_cuda_address(memory));
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
 }
 
 /* ---- queues ---- */
@@ -66,9 +66,9 @@ bool ord_cuda_queue_create(ord_device *base, ord_queue **out, ord_error *err) {
   ord_cuda_queue *queue = calloc(1, sizeof *queue);
   if (!queue) return ord_fail_memory(err, "making a queue");
   queue->base.device = base;
-  pthread_rwlock_wrlock(&device->gate);
+  ord_cuda_pause_captures(&device->base);
   const CUresult code = device->call.MemHostAlloc((void **)&queue->staging, STAGING_BYTES, CU_MEMHOSTALLOC_PORTABLE);
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_resume_captures(&device->base);
   if (!ord_cuda_check(device, code, "cuMemHostAlloc", "making a queue", err) ||
       !make_stream(device, &queue->run, err) || !make_stream(device, &queue->capture, err)) {
     ord_cuda_queue_destroy(&queue->base);
@@ -84,11 +84,11 @@ void ord_cuda_queue_destroy(ord_queue *base) {
   ord_cuda_device *device = ord_cuda_of(base);
   if (ord_cuda_enter(device, NULL)) {
     if (queue->run.base.handle) (void)device->call.StreamSynchronize(ord_cuda_handle(&queue->run));
-    pthread_rwlock_wrlock(&device->gate);
+    ord_cuda_pause_captures(&device->base);
     if (queue->run.base.handle) (void)device->call.StreamDestroy(ord_cuda_handle(&queue->run));
     if (queue->capture.base.handle) (void)device->call.StreamDestroy(ord_cuda_handle(&queue->capture));
     if (queue->staging) (void)device->call.MemFreeHost(queue->staging);
-    pthread_rwlock_unlock(&device->gate);
+    ord_cuda_resume_captures(&device->base);
   }
   free(queue);
 }

@@ -165,28 +165,14 @@ static bool fail_launch(const ord_cuda_stream *stream, const ord_step *step, ord
   return ord_fail_prefix(err, "%s", step->node.label);
 }
 
-bool ord_cuda_is_launching(ord_cuda_device *device) {
-  const pthread_t self = pthread_self();
-  pthread_mutex_lock(&device->lock);
-  const ord_cuda_launcher *found = device->launcher;
-  while (found && !pthread_equal(found->thread, self)) found = found->next;
-  pthread_mutex_unlock(&device->lock);
-  return found != NULL;
-}
+static _Thread_local bool is_launching;
 
-static ord_status call_launch(ord_cuda_device *device, const ord_step *step, const ord_exec *exec,
-                              ord_plugin_error *error) {
-  ord_cuda_launcher self = {.thread = pthread_self()};
-  pthread_mutex_lock(&device->lock);
-  self.next = device->launcher;
-  device->launcher = &self;
-  pthread_mutex_unlock(&device->lock);
+bool ord_cuda_is_launching(void) { return is_launching; }
+
+static ord_status call_launch(const ord_step *step, const ord_exec *exec, ord_plugin_error *error) {
+  is_launching = true;
   const ord_status status = step->choice.kernel->launch(step->state, exec, error);
-  pthread_mutex_lock(&device->lock);
-  ord_cuda_launcher **link = &device->launcher;
-  while (*link != &self) link = &(*link)->next;
-  *link = self.next;
-  pthread_mutex_unlock(&device->lock);
+  is_launching = false;
   return status;
 }
 
@@ -204,7 +190,7 @@ bool ord_cuda_step_launch(ord_cuda_stream *stream, const ord_cuda_binding *bindi
                          .stream = &stream->base};
   ord_plugin_error error = {.struct_size = sizeof error};
   stream->has_failed = false;
-  const ord_status status = call_launch(stream->device, step, &exec, &error);
+  const ord_status status = call_launch(step, &exec, &error);
   return (status == ORD_OK && !stream->has_failed) || fail_launch(stream, step, status, &error, flags, err);
 }
 
@@ -224,17 +210,17 @@ static bool capture_step(ord_cuda_queue *queue, const ord_cuda_binding *binding,
                          ord_cuda_recording *recording, CUgraph *out, ord_error *err) {
   ord_cuda_device *device = recording->device;
   ord_cuda_stream *stream = &queue->capture;
-  pthread_rwlock_rdlock(&device->gate);
+  ord_cuda_begin_capturing();
   CUresult code = device->call.StreamBeginCapture(ord_cuda_handle(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   if (!ord_cuda_check(device, code, "cuStreamBeginCapture", "capture failed", err)) {
-    pthread_rwlock_unlock(&device->gate);
+    ord_cuda_end_capturing();
     return ord_fail_prefix(err, "%s", step->node.label);
   }
   stream->recording = recording;
   const bool is_launched = ord_cuda_step_launch(stream, binding, step, ORD_CAPTURING, err);
   stream->recording = NULL;
   code = device->call.StreamEndCapture(ord_cuda_handle(stream), out);
-  pthread_rwlock_unlock(&device->gate);
+  ord_cuda_end_capturing();
   return is_launched && (code == CUDA_SUCCESS || fail_capture(device, step, code, err));
 }
 

@@ -60,6 +60,9 @@ static const ord_host *host(ord_device *device, const ord_registry *registry, co
   return ord_registry_host(registry);
 }
 
+/* Each capture is made by one thread alone. */
+static void keep_captures(ord_device *device) { (void)device; }
+
 static bool stream(ord_queue *queue, ord_gpu_stream **out, ord_error *err) {
   (void)queue;
   (void)err;
@@ -104,6 +107,8 @@ static const ord_device_table table = {.queue_create = queue_create,
                                        .read = copy,
                                        .copy = copy,
                                        .host = host,
+                                       .pause_captures = keep_captures,
+                                       .resume_captures = keep_captures,
                                        .stream = stream,
                                        .capture = ord_capture_create,
                                        .replay = ord_capture_replay,

@@ -267,6 +267,8 @@ static inline void separate_destroy(ord_device *base) {
   free(device);
 }
 
+static inline void separate_keep_captures(ord_device *device) { (void)device; }
+
 static const ord_device_table separate_table = {.queue_create = separate_queue_create,
                                                 .queue_destroy = separate_queue_destroy,
                                                 .wait = separate_wait,
@@ -276,6 +278,8 @@ static const ord_device_table separate_table = {.queue_create = separate_queue_c
                                                 .read = separate_copy,
                                                 .copy = separate_copy,
                                                 .host = separate_host,
+                                                .pause_captures = separate_keep_captures,
+                                                .resume_captures = separate_keep_captures,
                                                 .capture = separate_capture_create,
                                                 .replay = separate_replay,
                                                 .run_eager = separate_run_eager,
