@@ -73,8 +73,9 @@ bool ord_context_report_kernels(ord_context *context, bool json, char **out, ord
 
 /* ---- explain ----------------------------------------------------------------------------------------------------- */
 
-static void explain_plugins(const ord_registry *registry, ord_text *text) {
-  ord_text_add(text, "plugins\n");
+static void explain_head(const ord_context *context, ord_text *text) {
+  const ord_registry *registry = context->registry;
+  ord_text_add(text, "device\n  %s\nplugins\n", context->device->info.name);
   for (uint32_t i = 0; i < ord_registry_count(registry); i++) {
     const ord_plugin_entry *entry = ord_registry_get(registry, i);
     ord_text_add(text, "  %-16s %-8s digest %016llx  %s\n", entry->manifest->name, entry->manifest->version,
@@ -166,10 +167,13 @@ bool ord_model_report_explain(ord_model *model, const ord_session_options *optio
   ord_text text = {0};
   *out = NULL;
   if (!ord_session_create_dry(model, options, &session, err)) return false;
-  if (json)
-    ord_text_add(&text, "{\"plans\": [");
-  else
-    explain_plugins(model->context->registry, &text);
+  if (json) {
+    ord_text_add(&text, "{\"device\": ");
+    ord_text_add_json(&text, model->context->device->info.name);
+    ord_text_add(&text, ", \"plans\": [");
+  } else {
+    explain_head(model->context, &text);
+  }
   for (uint32_t i = 0; i < session->lanes->count; i++) explain_plan(&session->lanes->lane[i], json, i == 0, &text);
   if (json) ord_text_add(&text, "]}\n");
   ord_session_destroy(session);
