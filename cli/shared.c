@@ -139,7 +139,8 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
 static const struct {
   const char *word;
   uint32_t type;
-} types[] = {{"f32", ORD_F32}, {"f16", ORD_F16}, {"bf16", ORD_BF16}, {"int8", ORD_I8}, {"i8", ORD_I8}};
+} types[] = {{"f32", ORD_F32},   {"tf32", ORD_TF32}, {"f16", ORD_F16},
+             {"bf16", ORD_BF16}, {"int8", ORD_I8},   {"i8", ORD_I8}};
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 
 uint32_t cli_type_of(const char *word) {
@@ -168,7 +169,6 @@ void cli_session_options(const cli_request *request, ord_session_options *out) {
   out->pin_count = request->kernels.count;
   out->disabled_pass = request->disabled_passes.item;
   out->disabled_pass_count = request->disabled_passes.count;
-  if (request->eager) out->eager = true;
   if (request->capture) out->capture = cli_place_of(request->capture, policies);
   if (request->fallback) out->deny_fallback = strcmp(request->fallback, "deny") == 0;
   if (request->compute) out->compute = cli_type_of(request->compute);

@@ -197,13 +197,13 @@ typedef struct ord_session_options {
   uint32_t output_count;
   const char *const *keep; /* layer paths of values to keep, read with ord_session_get */
   uint32_t keep_count;
-  bool eager;         /* the same as ORD_CAPTURE_OFF */
   bool deny_fallback; /* a node that only the reference serves is an error */
   bool generates;     /* sample is appended to the logits; needed by ord_session_generate */
   bool poison;        /* overwrite outputs before each run, to find readers of old ones */
-  uint32_t compute;   /* the type in which matmuls make products: ORD_F32, ORD_BF16, ORD_I8; 0: f32 */
-  uint32_t kv_cache;  /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
-  uint32_t capture;   /* ORD_CAPTURE_* */
+  /* The type in which matmuls make products: ORD_F32, ORD_BF16, ORD_I8, on a GPU ORD_TF32 and ORD_F16 too; 0: f32. */
+  uint32_t compute;
+  uint32_t kv_cache; /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
+  uint32_t capture;  /* ORD_CAPTURE_* */
 } ord_session_options;
 
 /* The passes that can be left out, in their order; NULL past the end. */
@@ -269,7 +269,7 @@ typedef struct ord_swap_result {
  * over the largest number that the kernels in use have there; the worst of all counts. Rows behind a row's length do
  * not. A NaN differs from everything. The default tolerance is that of the conformance tests: 2^-23 * (16 + n) + 8 * p,
  * n the largest dim of an operand of the swapped nodes, p half a step of the coarsest type that products are made or
- * keys and values kept in (f32 0, bf16 2^-8, int8 2^-7).
+ * keys and values kept in (f32 0, tf32 and f16 2^-11, bf16 2^-8, int8 2^-7).
  *
  * An error where a pin selects nothing or changes nothing (the same kernel of a plugin with the same digest), where a
  * kernel refuses, fails or differs by more than the tolerance: then the session goes on as it was, bit for bit.

@@ -76,6 +76,7 @@ enum {
   ORD_I32,
   ORD_I64,
   ORD_BOOL, /* one byte, 0 or 1 */
+  ORD_TF32, /* of products alone, no tensor has it: f32 with 10 bits behind the point */
   ORD_Q8_0 = 64,
   ORD_Q4_0,
   ORD_Q4_1
@@ -177,7 +178,7 @@ typedef struct {
   const char *label; /* the layer path, for messages */
   uint32_t operand_count, attr_count, epilogue_count;
   uint32_t flags;   /* ORD_NODE_* */
-  uint32_t compute; /* the type in which the caller wants products made: ORD_F32, ORD_BF16, ORD_I8 */
+  uint32_t compute; /* the type in which products are wanted: ORD_F32, _TF32 (f32 will do), _BF16, _F16, _I8 */
   uint32_t reserved;
   const ord_operand *operand;
   const ord_attr *attr;

@@ -48,13 +48,13 @@ static void read_cpu(run_reader *reader, const ord_yaml_node *node) {
 
 static void read_type(run_reader *reader, const ord_yaml_node *node, const char *field, const char *const *word,
                       uint32_t *out) {
-  static const uint32_t type[] = {ORD_F32, ORD_BF16, ORD_I8};
+  static const uint32_t type[] = {ORD_F32, ORD_BF16, ORD_I8, ORD_TF32, ORD_F16};
   uint32_t which;
   if (read_word(reader, node, field, word, &which)) *out = type[which];
 }
 
 static void read_compute(run_reader *reader, const ord_yaml_node *node) {
-  static const char *const word[] = {"f32", "bf16", "int8", NULL};
+  static const char *const word[] = {"f32", "bf16", "int8", "tf32", "f16", NULL};
   read_type(reader, node, "compute", word, &reader->rules->compute);
 }
 

@@ -26,7 +26,7 @@ static tolerance tolerance_of(const ord_case_setup *setup, double largest, ord_d
   static const struct {
     ord_dtype dtype;
     double half_step; /* of storing in this type, and of products made in it */
-  } type[] = {{ORD_F32, 0x1p-24}, {ORD_F16, 0x1p-11}, {ORD_BF16, 0x1p-8}, {ORD_I8, 0x1p-7}};
+  } type[] = {{ORD_F32, 0x1p-24}, {ORD_TF32, 0x1p-11}, {ORD_F16, 0x1p-11}, {ORD_BF16, 0x1p-8}, {ORD_I8, 0x1p-7}};
   double stored = 0, product = 0;
   for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
     if (type[i].dtype == dtype) stored = type[i].half_step;

@@ -354,7 +354,7 @@ static bool read_results(ord_case_setup *setup, const char **at) {
 static bool read_compute(ord_case_setup *setup, const char **at) {
   const char *dtype = NULL;
   if (!read_name(setup, at, &dtype)) return false;
-  setup->compute = ord_dtype_find(dtype);
+  setup->compute = ord_compute_find(dtype);
   return setup->compute || ord_case_wrong(setup, "'%s' is no type", dtype);
 }
 

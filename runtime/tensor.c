@@ -30,6 +30,12 @@ const char *ord_dtype_name(ord_dtype dtype) {
   return info ? info->name : "?";
 }
 
+uint32_t ord_compute_find(const char *name) { return strcmp(name, "tf32") == 0 ? ORD_TF32 : ord_dtype_find(name); }
+
+const char *ord_compute_name(uint32_t compute) {
+  return compute == ORD_TF32 ? "tf32" : ord_dtype_name((ord_dtype)compute);
+}
+
 bool ord_size_multiply(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
 bool ord_size_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }

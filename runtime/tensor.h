@@ -25,6 +25,10 @@ ord_dtype ord_dtype_find(const char *name);
 /* "f32"; "?" for a number that is no type. */
 const char *ord_dtype_name(ord_dtype dtype);
 
+/* The same for what products are made in: an element type, or tf32, which no tensor has. */
+uint32_t ord_compute_find(const char *name);
+const char *ord_compute_name(uint32_t compute);
+
 /* False on overflow; *out is then undefined. */
 ORD_MUST_CHECK bool ord_size_multiply(size_t a, size_t b, size_t *out);
 ORD_MUST_CHECK bool ord_size_add(size_t a, size_t b, size_t *out);

@@ -84,7 +84,7 @@ bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, 
 
 bool ord_session_run(ord_session *session, ord_error *err) {
   atomic_store(&session->cancel, false);
-  return ord_session_run_once(session, session->options.eager, NULL, err);
+  return ord_session_run_once(session, false, NULL, err);
 }
 
 bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err) {

@@ -21,8 +21,6 @@ static bool copy_list(ord_arena *arena, const char *const **list, uint32_t count
 static bool keep_options(ord_session *session, const ord_session_options *options, ord_error *err) {
   ord_session_options *kept = &session->options;
   *kept = *options;
-  if (kept->eager) kept->capture = ORD_CAPTURE_OFF;
-  kept->eager = kept->capture == ORD_CAPTURE_OFF;
   kept->pin = NULL;
   kept->pin_count = 0;
   return (copy_list(&session->arena, &kept->disabled_pass, kept->disabled_pass_count) &&
@@ -70,12 +68,17 @@ static void find_axes(ord_session *session) {
   if (session->has_tokens && ord_size_is_run_dim(session->new_tokens, &token_dim)) session->token_dim = token_dim;
 }
 
+static bool check_compute(uint32_t compute, bool is_gpu, ord_error *err) {
+  const bool is_everywhere = !compute || compute == ORD_F32 || compute == ORD_BF16 || compute == ORD_I8;
+  return is_everywhere || (is_gpu && (compute == ORD_TF32 || compute == ORD_F16)) ||
+         ord_fail(err, ORD_INVALID, "compute: found %s; wanted %s", ord_compute_name(compute),
+                  is_gpu ? "f32, tf32, bf16, f16 or int8" : "f32, bf16 or int8, as the device is a CPU");
+}
+
 /* What the caller asks for, where he asks. */
-static bool check_options(const ord_session_options *options, ord_error *err) {
-  const uint32_t compute = options->compute, kv_cache = options->kv_cache;
-  if (compute && compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
-    return ord_fail(err, ORD_INVALID, "compute: found %s; wanted f32, bf16 or int8",
-                    ord_dtype_name((ord_dtype)compute));
+static bool check_options(const ord_session_options *options, bool is_gpu, ord_error *err) {
+  const uint32_t kv_cache = options->kv_cache;
+  if (!check_compute(options->compute, is_gpu, err)) return false;
   if (options->capture > ORD_CAPTURE_OFF)
     return ord_fail(err, ORD_INVALID, "capture: found %u; wanted ORD_CAPTURE_REQUIRE, _PREFER or _OFF",
                     options->capture);
@@ -91,7 +94,9 @@ static bool begin(ord_model *model, const ord_session_options *options, ord_sess
   if (!session) return ord_fail_memory(err, "creating a session");
   session->model = model;
   atomic_init(&session->cancel, false);
-  if (!check_options(options, err) || !keep_options(session, options, err) || !make_graph(session, options, err)) {
+  const bool is_gpu = model->context->device->info.kind != ORD_DEVICE_CPU;
+  if (!check_options(options, is_gpu, err) || !keep_options(session, options, err) ||
+      !make_graph(session, options, err)) {
     ord_session_destroy(session);
     return false;
   }

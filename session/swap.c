@@ -81,6 +81,7 @@ static double default_tolerance(const ord_session *session, const ord_lanes *lan
     const int64_t found = longest_dim(lanes->lane[i].plan, &lanes->chooser.pin[first_pin]);
     if (found > longest) longest = found;
   }
+  if (session->options.compute == ORD_TF32 || session->options.compute == ORD_F16) half_step = 0x1p-11;
   if (session->options.compute == ORD_BF16 || session->options.kv_cache == ORD_BF16) half_step = 0x1p-8;
   if (session->options.compute == ORD_I8) half_step = 0x1p-7;
   return 0x1p-23 * (16 + (double)longest) + 8 * half_step;

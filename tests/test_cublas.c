@@ -71,6 +71,9 @@ static const struct {
     {"in[9,64] weight[1,64]", "epilogue=add(residual[9,1])"},
     {"in[9,64] weight^[48,64]", ""},
     {"in[9,64] weight[16|8|8,64]", ""},
+    {"in[5,$] weight[34,$] bias[34]", "compute=tf32 $=1,7,8,63,64,65,128"},
+    {"in[9,64] weight:bf16[32,64]", "compute=tf32 epilogue=add(residual[9,32])"},
+    {"in:bf16[9,72] weight:bf16[34,72]", "compute=tf32"}, /* exact, as for f32 */
 };
 
 static const struct {

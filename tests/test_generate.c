@@ -99,7 +99,7 @@ static void eager_and_replayed_generations_agree(void **state) {
   (void)state;
   collected replayed = {0}, eager = {0};
   ord_session_options walk = GENERATES;
-  walk.eager = true;
+  walk.capture = ORD_CAPTURE_OFF;
   ord_generate_options options = ORD_GENERATE_INIT;
   options.max_tokens = 100;
   options.temperature = 1;

@@ -29,7 +29,7 @@ static const char *const NEXT[] = {"next"};
 static const ord_session_options REPLAYED = {
     .struct_size = sizeof(ord_session_options), .output = NEXT, .output_count = 1};
 static const ord_session_options EAGER = {
-    .struct_size = sizeof(ord_session_options), .output = NEXT, .output_count = 1, .eager = true};
+    .struct_size = sizeof(ord_session_options), .output = NEXT, .output_count = 1, .capture = ORD_CAPTURE_OFF};
 
 /* What the tests below rest on. */
 static void every_setup_runs_its_kernels(void **state) {

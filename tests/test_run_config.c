@@ -79,6 +79,7 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
       {"ordito_run: 1\ncontext: 0\n", "2:10 context: found 0; wanted at least 1\n"},
       {"ordito_run: 1\ndevice: metal\n", "2:9 device: found 'metal'; wanted cpu or cuda\n"},
       {"ordito_run: 1\ncapture: no\n", "2:10 capture: found 'no'; wanted require, prefer or off\n"},
+      {"ordito_run: 1\ncompute: f64\n", "2:10 compute: found 'f64'; wanted f32, bf16, int8, tf32 or f16\n"},
       {"ordito_run: 1\nkv_cache: int8\n", "2:11 kv_cache: found 'int8'; wanted f32 or bf16\n"},
       {"ordito_run: 1\nplugins: a.so\n", "2:10 plugins: found 'a.so'; wanted a list of files\n"},
       {"ordito_run: 1\nplugins: [a.so, \"\"]\n", "2:17 plugins: found ''; wanted the path of a file\n"},
@@ -153,14 +154,15 @@ static void options_take_over_what_is_said(void **state) {
   char *messages;
   ord_context_options context = {.struct_size = sizeof context, .threads = 7};
   ord_model_options model = {.struct_size = sizeof model, .context = 9};
-  ord_session_options session = {.struct_size = sizeof session, .pin = own_pin, .pin_count = 1, .eager = true};
+  ord_session_options session = {
+      .struct_size = sizeof session, .pin = own_pin, .pin_count = 1, .capture = ORD_CAPTURE_OFF};
 
   assert_true(ord_run_config_load(write_file("ordito_run: 1\ncompute: bf16\n"), &config, &messages, &err));
   assert_null(messages);
   ord_run_config_apply(config, &context, &model, &session);
   assert_int_equal(context.threads, 7); /* not mentioned: as it was */
   assert_int_equal(model.context, 9);
-  assert_true(session.eager);
+  assert_int_equal(session.capture, ORD_CAPTURE_OFF);
   assert_ptr_equal(session.pin, own_pin);
   assert_int_equal(session.compute, ORD_BF16);
   ord_run_config_destroy(config);
@@ -175,13 +177,14 @@ static void options_take_over_what_is_said(void **state) {
   assert_int_equal(session.pin_count, 2);
   assert_int_equal(session.compute, ORD_I8);
   assert_int_equal(session.kv_cache, ORD_BF16);
-  assert_true(session.eager && session.deny_fallback);
+  assert_int_equal(session.capture, ORD_CAPTURE_OFF);
+  assert_true(session.deny_fallback);
 
   /* What a shorter struct does not have is not written. */
-  session = (ord_session_options){.struct_size = offsetof(ord_session_options, eager)};
+  session = (ord_session_options){.struct_size = offsetof(ord_session_options, deny_fallback)};
   ord_run_config_apply(config, NULL, NULL, &session);
   assert_int_equal(session.pin_count, 2);
-  assert_false(session.eager || session.deny_fallback);
+  assert_false(session.deny_fallback);
   session = (ord_session_options){0};
   ord_run_config_apply(config, NULL, NULL, &session);
   assert_int_equal(session.pin_count, 0);

@@ -91,7 +91,7 @@ static void compare_runs(const ord_session_options *options) {
 static void runs_of_every_lane_give_the_same_bits(void **state) {
   (void)state;
   compare_runs(&(ord_session_options){.struct_size = sizeof(ord_session_options)});
-  compare_runs(&(ord_session_options){.struct_size = sizeof(ord_session_options), .eager = true});
+  compare_runs(&(ord_session_options){.struct_size = sizeof(ord_session_options), .capture = ORD_CAPTURE_OFF});
   compare_runs(&(ord_session_options){
       .struct_size = sizeof(ord_session_options), .poison = true, .compute = ORD_BF16, .kv_cache = ORD_BF16});
 }

@@ -81,7 +81,7 @@ static void every_struct_says_its_name(void **state) {
   ord_session *session = NULL;
   char *report = NULL;
   ord_memory_report memory = {0};
-  MUST_FAIL(ord_session_create(model, &(ord_session_options){.eager = true}, &session, &err),
+  MUST_FAIL(ord_session_create(model, &(ord_session_options){.generates = true}, &session, &err),
             "ord_session_options: struct_size");
   MUST_FAIL(ord_model_report_explain(model, &(ord_session_options){0}, false, &report, &err),
             "ord_session_options: struct_size");
@@ -120,7 +120,7 @@ static void an_older_caller(void **state) {
   ord_session *session = NULL;
   MUST(ord_model_load_text(context, "m", text, strlen(text), NULL, &model, NULL, &err));
   /* Behind its end lies what would be refused. */
-  const ord_session_options options = {.struct_size = offsetof(ord_session_options, eager), .generates = true};
+  const ord_session_options options = {.struct_size = offsetof(ord_session_options, deny_fallback), .generates = true};
   MUST(ord_session_create(model, &options, &session, &err));
   MUST(ord_session_run(session, &err));
   ord_tensor out = {.struct_size = offsetof(ord_tensor, bytes), .bytes = 12345};

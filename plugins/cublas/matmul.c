@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * matmul through cuBLASLt: query and pack look at the node alone; prepare opens the library and has it choose an
- * algorithm; launch converts the input if need be and makes the library's one call. Each state has a handle of its own,
- * since a plugin keeps nothing between states: retiring one waits for the device.
+ * algorithm; launch converts the input if need be and makes the library's one call. Each state has a handle of its own.
+ * The library would let states of all sessions share one, as it is bound to no stream and any thread may use it; but
+ * nothing of a plugin lives as long as a device, but for static variables, which would tie two contexts together.
  */
 #include "matmul.h"
 
@@ -26,7 +27,10 @@ typedef struct matmul_state {
   void *cast; /* the kernel, or NULL */
 } matmul_state;
 
-static const char *type_name(uint16_t type) { return type == ORD_F32 ? "f32" : type == ORD_BF16 ? "bf16" : "f16"; }
+static const char *type_name(const product *made) {
+  if (made->in.type == ORD_F32) return made->is_tf32 ? "tf32" : "f32";
+  return made->in.type == ORD_BF16 ? "bf16" : "f16";
+}
 
 static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   (void)kernel;
@@ -40,7 +44,7 @@ static ord_status matmul_query(const ord_kernel *kernel, const ord_node *node, o
   answer->pack[made.weight.which] = made.weight_pack;
   if (made.bias != ORD_NONE) answer->pack[made.bias] = made.bias_pack;
   if (made.residual.which < 32) answer->alias_mask = UINT32_C(1) << made.residual.which;
-  snprintf(answer->variant, sizeof answer->variant, "cublasLt %s%s, all %lld rows of the plan", type_name(made.in.type),
+  snprintf(answer->variant, sizeof answer->variant, "cublasLt %s%s, all %lld rows of the plan", type_name(&made),
            made.has_cast ? " of f32" : "", (long long)made.rows);
   return ORD_OK;
 }
@@ -93,8 +97,9 @@ static ord_status describe(matmul_state *made, ord_plugin_error *err) {
   const product *asked = &made->product;
   const int32_t of_weight = asked->weight.is_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
   const int32_t of_in = asked->in.is_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-  ord_status status = library_check(opened, opened->MatmulDescCreate(&made->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-                                    "MatmulDescCreate", err);
+  const cublasComputeType_t compute = asked->is_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  ord_status status =
+      library_check(opened, opened->MatmulDescCreate(&made->operation, compute, CUDA_R_32F), "MatmulDescCreate", err);
   if (status == ORD_OK) status = set_operation(made, CUBLASLT_MATMUL_DESC_TRANSA, &of_weight, sizeof of_weight, err);
   if (status == ORD_OK) status = set_operation(made, CUBLASLT_MATMUL_DESC_TRANSB, &of_in, sizeof of_in, err);
   if (status == ORD_OK && asked->bias != ORD_NONE) status = describe_bias(made, err);

@@ -55,15 +55,17 @@ static bool lay_out(matrix *made, int64_t vector_stride, int64_t number_stride) 
 /* ---- types ---- */
 
 /* What is multiplied, in the type that the caller wants. A product of two bf16 or f16 numbers is exact in f32, so these
- * serve f32 too, if both are stored so. TF32 no node can ask for. */
+ * serve f32 and tf32 too, if both are stored so. */
 static ord_status read_types(const ord_node *node, const ord_operand *in, const ord_operand *weight, product *made,
                              char *reason) {
-  const uint16_t compute = (uint16_t)node->compute;
+  const bool is_tf32 = node->compute == ORD_TF32;
+  const uint16_t compute = is_tf32 ? ORD_F32 : (uint16_t)node->compute;
   if (!is_float(in->dtype) || !is_float(weight->dtype))
     return refuse(reason, "in and weight are of types %u and %u; wanted f32, f16 or bf16", in->dtype, weight->dtype);
   if (!is_float(compute) || (in->dtype != ORD_F32 && compute != ORD_F32 && compute != in->dtype))
     return refuse(reason, "products of in (type %u) are wanted in type %u; wanted f32, f16 or bf16, or f32 or its own",
                   in->dtype, compute);
+  made->is_tf32 = is_tf32 && in->dtype == ORD_F32;
   made->has_cast = in->dtype == ORD_F32 && compute != ORD_F32;
   made->in.type = made->weight.type = made->has_cast ? compute : in->dtype;
   if (compute == ORD_F32 && in->dtype != ORD_F32 && weight->dtype != in->dtype)

@@ -37,6 +37,7 @@ typedef struct product {
   uint32_t bias_alignment;
   uint32_t epilogue_served;
   ord_pack weight_pack, bias_pack; /* key 0: as stored */
+  bool is_tf32;                    /* numbers in f32, products in tf32 */
   bool has_cast;                   /* the input is f32, and converted to in.type in the scratch memory first */
   int64_t cast_row_stride, cast_number_stride; /* of the input, in numbers */
   uint64_t workspace_bytes, cast_bytes;        /* of the scratch memory, one behind the other */

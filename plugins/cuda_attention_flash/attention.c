@@ -43,6 +43,9 @@ static flash_plan plan_of(const ord_node *node) {
 
 static uint32_t shared_bytes_of(const flash_plan *plan) { return FLASH_SHARED_BYTES(plan->width, plan->tiles); }
 
+/* Weights of keys in bf16 are less than either is worth. */
+static bool wants_f32(const ord_node *node) { return node->compute == ORD_F32 || node->compute == ORD_TF32; }
+
 static ord_status flash_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   (void)kernel;
   if (attention_check(node, answer) != ORD_OK) return ORD_NO;
@@ -54,7 +57,7 @@ static ord_status flash_query(const ord_kernel *kernel, const ord_node *node, or
     return attention_refuse(answer, "keys of width %lld, values of width %lld; wanted at most %d",
                             (long long)key->dim[3], (long long)value->dim[3], WIDTH_MAX);
   const bool is_stored = q->dtype != ORD_F32 && key->dtype == q->dtype && value->dtype == q->dtype;
-  if (node->compute == ORD_F32 && !is_stored)
+  if (wants_f32(node) && !is_stored)
     return attention_refuse(answer,
                             "products of f32, of queries in %s, keys in %s, values in %s; wanted products of bf16, or "
                             "all in bf16 or f16",
@@ -69,7 +72,7 @@ static ord_status flash_query(const ord_kernel *kernel, const ord_node *node, or
   answer->epilogue_served = 0;
   snprintf(answer->variant, sizeof answer->variant, "%s tiles of %d queries x %d keys, width %u%s", plan.type,
            FLASH_QUERIES((int)plan.tiles), FLASH_KEYS(plan.width), plan.width,
-           node->compute == ORD_F32 ? ", weights in two parts" : "");
+           wants_f32(node) ? ", weights in two parts" : "");
   return ORD_OK;
 }
 
@@ -84,7 +87,7 @@ static ord_status flash_prepare(const ord_kernel *kernel, const ord_node *node, 
   const ord_status status =
       attention_prepare(node, host, image, symbol, plan.blocks, FLASH_THREADS, shared_bytes_of(&plan), &made, err);
   if (status != ORD_OK) return status;
-  made->arguments.is_exact = node->compute == ORD_F32;
+  made->arguments.is_exact = wants_f32(node);
   *state = made;
   return ORD_OK;
 }

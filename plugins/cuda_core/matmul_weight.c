@@ -11,6 +11,7 @@ static uint16_t number_type(uint16_t stored, uint32_t compute) {
   if (!core_is_one_of(stored, CORE_NUMBERS)) return 0;
   switch (compute) {
   case ORD_F32:
+  case ORD_TF32:
     return stored;
   case ORD_F16:
   case ORD_BF16:

@@ -9,9 +9,11 @@ namespace simulated_blas {
 
 size_t element_bytes(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
 
-// The combinations of NVIDIA's table that this library knows: products of f32, bf16 or f16, summed in f32.
+// The combinations of NVIDIA's table that this library knows: products of f32, bf16 or f16, those of f32 in tf32 too,
+// summed in f32.
 static bool exists(const operation &how, cudaDataType_t input, cudaDataType_t output) {
-  if (how.compute != CUBLAS_COMPUTE_32F || how.scale != CUDA_R_32F) return false;
+  const bool is_tf32 = how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && input == CUDA_R_32F;
+  if ((how.compute != CUBLAS_COMPUTE_32F && !is_tf32) || how.scale != CUDA_R_32F) return false;
   if (input != CUDA_R_32F && input != CUDA_R_16BF && input != CUDA_R_16F) return false;
   return output == CUDA_R_32F || output == input;
 }
@@ -84,7 +86,7 @@ extern "C" cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle
     const uint64_t bytes = workspace_bytes(asked, kind);
     if (bytes > limits->workspace_bytes || asked.k < kind.least_depth || !suits(asked, kind, alignment)) continue;
     const algorithm chosen = {
-        algorithm::magic_of_kind, number, asked.a->type, asked.d->type, asked.m, asked.n, asked.k};
+        algorithm::magic_of_kind, number, asked.how->compute, asked.a->type, asked.d->type, asked.m, asked.n, asked.k};
     cublasLtMatmulHeuristicResult_t &result = found[(*count)++];
     result = {};
     memcpy(&result.algo, &chosen, sizeof chosen);

@@ -49,6 +49,7 @@ template <typename Object, typename Opaque> Object *open(Opaque *opaque) {
 struct algorithm {
   static constexpr uint32_t magic_of_kind = 0x414c474f;
   uint32_t magic, number;
+  cublasComputeType_t compute;
   cudaDataType_t input, output;
   uint64_t m, n, k;
 };

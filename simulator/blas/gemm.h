@@ -5,7 +5,7 @@
 
 namespace simulated_blas {
 
-enum number_type : int { number_f32, number_bf16, number_f16 };
+enum number_type : int { number_f32, number_bf16, number_f16, number_tf32 }; // tf32: stored in f32
 
 struct gemm {
   const void *a, *b, *c, *bias; // bias: null where there is none

@@ -14,6 +14,17 @@ static __device__ float to_float(float value) { return value; }
 static __device__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 static __device__ float to_float(__half value) { return __half2float(value); }
 
+// A number in f32 whose fraction is rounded to 10 bits, to nearest, before it is multiplied; of two as near, away from
+// 0.
+struct rounded {
+  float value;
+};
+static __device__ float to_float(rounded number) {
+  const unsigned bits = __float_as_uint(number.value);
+  const bool is_finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return is_finite ? __uint_as_float((bits + 0x1000u) & ~0x1fffu) : number.value;
+}
+
 static __device__ float read(const void *numbers, simulated_blas::number_type type, long long at) {
   if (type == simulated_blas::number_bf16) return to_float(static_cast<const __nv_bfloat16 *>(numbers)[at]);
   if (type == simulated_blas::number_f16) return to_float(static_cast<const __half *>(numbers)[at]);
@@ -62,6 +73,7 @@ static __device__ float multiply_slice(const gemm &p, long long row, long long c
 static __device__ float multiply_any(const gemm &p, long long row, long long column, long long slice) {
   if (p.input == simulated_blas::number_bf16) return multiply_slice<__nv_bfloat16>(p, row, column, slice);
   if (p.input == simulated_blas::number_f16) return multiply_slice<__half>(p, row, column, slice);
+  if (p.input == simulated_blas::number_tf32) return multiply_slice<rounded>(p, row, column, slice);
   return multiply_slice<float>(p, row, column, slice);
 }
 

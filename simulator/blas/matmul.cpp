@@ -20,7 +20,7 @@ struct loaded_kernels {
   CUkernel multiply, multiply_slices, add_slices;
 };
 
-using algorithm_key = std::tuple<uint32_t, cudaDataType_t, cudaDataType_t>;
+using algorithm_key = std::tuple<uint32_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t>;
 
 struct live_handles {
   std::mutex guard;
@@ -78,8 +78,9 @@ static uint64_t alignment_of(const void *address) {
 }
 
 static bool is_for(const algorithm &chosen, const product &asked) {
-  return chosen.magic == algorithm::magic_of_kind && chosen.number < algorithm_count && chosen.input == asked.a->type &&
-         chosen.output == asked.d->type && chosen.m == asked.m && chosen.n == asked.n && chosen.k == asked.k;
+  return chosen.magic == algorithm::magic_of_kind && chosen.number < algorithm_count &&
+         chosen.compute == asked.how->compute && chosen.input == asked.a->type && chosen.output == asked.d->type &&
+         chosen.m == asked.m && chosen.n == asked.n && chosen.k == asked.k;
 }
 
 // What a call gives beside the descriptors.
@@ -124,7 +125,7 @@ static gemm argument_of(const product &asked, const algorithm_kind &kind, const 
   made.slices = static_cast<int>(kind.slices);
   made.turns_a = asked.how->transpose_a == CUBLAS_OP_T;
   made.turns_b = asked.how->transpose_b == CUBLAS_OP_T;
-  made.input = number_of(asked.a->type);
+  made.input = asked.how->compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? number_tf32 : number_of(asked.a->type);
   made.output = number_of(asked.d->type);
   made.alpha = given.alpha;
   made.beta = given.beta;
@@ -145,7 +146,7 @@ namespace simulated_blas {
 
 static CUresult find_kernels(cublasLtHandle_t handle, const algorithm &chosen, loaded_kernels &found) {
   std::lock_guard<std::mutex> held(handle->guard);
-  const algorithm_key key = {chosen.number, chosen.input, chosen.output};
+  const algorithm_key key = {chosen.number, chosen.compute, chosen.input, chosen.output};
   const auto known = handle->loaded.find(key);
   if (known != handle->loaded.end()) {
     found = known->second;

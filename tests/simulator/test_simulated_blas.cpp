@@ -206,6 +206,45 @@ static void products() {
   run_products(p, 0.0f, true);
 }
 
+// Numbers of f32 lose what lies behind 10 bits before they are multiplied, and so for that compute type alone.
+static void products_in_tf32() {
+  open_blas();
+  make_context();
+  const CUstream stream = make_stream();
+  cublasLtHandle_t handle;
+  MUST_BLAS(blas.Create(&handle));
+  for (bool is_tf32 : {false, true}) {
+    product p;
+    if (is_tf32) p.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+    describe(p);
+    prefer(p, 4096, 16);
+    const auto all = choose(handle, p);
+    EXPECT(!all.empty());
+    for (const auto &found : all) {
+      matrices in = make_matrices(p, stream);
+      in.a = fill(std::vector<float>(p.k * p.m, 1 + 0x1p-12f), p.input, 0, stream);
+      in.b = fill(std::vector<float>(p.k * p.n, 1 + 0x1p-11f), p.input, 0, stream);
+      MUST_BLAS(multiply(handle, p, in, stream, &found.algo));
+      const float wanted = 64 * (is_tf32 ? 1 + 0x1p-10f : 1 + 0x1p-11f + 0x1p-12f + 0x1p-23f);
+      for (float got : read_result(p, in, stream)) EXPECT(got == wanted);
+    }
+    product other = p; // an algorithm is for one compute type
+    other.compute = is_tf32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
+    describe(other);
+    EXPECT_STATUS(CUBLAS_STATUS_INVALID_VALUE, multiply(handle, other, make_matrices(p, stream), stream, &all[0].algo));
+  }
+  product halves;
+  halves.input = CUDA_R_16BF;
+  halves.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+  describe(halves);
+  prefer(halves, 4096, 16);
+  cublasLtMatmulHeuristicResult_t found;
+  int count = 0;
+  EXPECT_STATUS(CUBLAS_STATUS_NOT_SUPPORTED,
+                blas.MatmulAlgoGetHeuristic(handle, halves.how, halves.a, halves.b, halves.d, halves.d, halves.wanted,
+                                            1, &found, &count));
+}
+
 // A product on the stream, by the best algorithm that there is for it, as plugins run it.
 struct setup {
   CUstream stream;
@@ -464,6 +503,7 @@ static void objects_are_told_apart() {
 int main() {
   return run({
       {"products", products, eager},
+      {"products_in_tf32", products_in_tf32, eager},
       {"is_captured", is_captured},
       {"faults_are_the_drivers", faults_are_the_drivers},
       {"no_context", no_context, eager},
