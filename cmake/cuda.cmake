@@ -46,13 +46,13 @@ endfunction()
 # -fmad=false as -ffp-contract=off on the CPU: instances of one kernel for other numbers of rows must round alike, so a
 # kernel that wants a product and a sum in one rounding writes fmaf.
 set(ORDITO_NVCC_FLAGS -std=c++17 -O3 -fmad=false --compress-mode=size)
-# One translation to PTX before and one from compute capability 9.0 on, which no kernel asks more of: each takes as long
-# again. (That of nvcc 13 for 10.0 and later takes more registers for the same loops.)
+# One translation to PTX for each generation that has what an earlier one lacks: each takes as long again.
 foreach(architecture ${ORDITO_CUDA_ARCHITECTURES})
-  set(ptx 80)
-  if(architecture GREATER_EQUAL 90)
-    set(ptx 90)
-  endif()
+  foreach(generation 80 90 100)
+    if(architecture GREATER_EQUAL generation)
+      set(ptx ${generation})
+    endif()
+  endforeach()
   list(APPEND ORDITO_NVCC_FLAGS --generate-code=arch=compute_${ptx},code=sm_${architecture})
 endforeach()
 list(APPEND ORDITO_NVCC_FLAGS --generate-code=arch=compute_${ptx},code=compute_${ptx})

@@ -4,10 +4,7 @@
  * nodes of its graph, bytes that it reads, and the host's calls of the driver for a token. Each number is exact, so
  * that one kernel or one call more is seen here and not first on a GPU.
  */
-#include "cuda_fixture.h"
-#include "fixture.h"
-#include "runtime/cuda.h"
-#include "session/parts.h"
+#include "cuda_session.h"
 
 /* ---- the model, by hand ------------------------------------------------------------------------------------------ */
 
@@ -35,20 +32,13 @@ static const ord_session_options BF16 = {
 
 /* Without cublas a session is made in seconds: its products for long prompts would run once while they are captured.
  * No step of decoding is its. */
-static ord_context *open_cuda_context(bool has_cublas) {
+static ord_context *open_step_context(bool has_cublas) {
   static const char *const plugin[] = {PLUGIN("cuda_core"), PLUGIN("cuda_attention_split"),
                                        PLUGIN("cuda_attention_flash"), PLUGIN("cuda_attention_naive"),
                                        PLUGIN("cublas")};
-  const ord_context_options options = {.struct_size = sizeof options,
-                                       .threads = 2,
-                                       .plugin = plugin,
-                                       .plugin_count = has_cublas ? 5 : 4,
-                                       .no_default_plugins = true,
-                                       .device = "cuda",
-                                       .simulated = true};
+  const ord_context_options options = cuda_context_options(plugin, has_cublas ? 5 : 4);
   ord_error err = ORD_ERROR_INIT;
   ord_context *context = NULL;
-  setenv("ORDITO_SIMULATOR_PATH", ORDITO_BUILD_DIRECTORY "/lib", 1);
   MUST(ord_context_create(&options, &context, &err));
   return context;
 }
@@ -56,7 +46,7 @@ static ord_context *open_cuda_context(bool has_cublas) {
 /* Plans only, with all plugins of the device. */
 static stage open_dry_stage(const shape *of) {
   ord_error err = ORD_ERROR_INIT;
-  stage s = {.context = open_cuda_context(true)};
+  stage s = {.context = open_step_context(true)};
   const ord_model_options sized = {.struct_size = sizeof sized, .size = of->size};
   MUST(ord_model_load(s.context, MODEL("andrea"), &sized, &s.model, NULL, &err));
   MUST(ord_session_create_dry(s.model, &BF16, &s.session, &err));
@@ -179,7 +169,7 @@ static void a_step_reads_what_a_hand_counts(const stage *s, const shape *of) {
 static void the_benched_step(void **state) {
   (void)state;
   stage dry = open_dry_stage(BENCHED);
-  stage s = {.context = open_cuda_context(false)};
+  stage s = {.context = open_step_context(false)};
   s.model = open_model(s.context, MODEL("andrea"), BENCHED->size, NULL);
   s.session = open_session(s.model, &BF16);
   assert_same_kernels(decode_lane(s.session, NULL)->plan, decode_lane(dry.session, NULL)->plan);
@@ -308,7 +298,7 @@ static void calls_for_a_token(void **state) {
   (void)state;
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
   ord_error err = ORD_ERROR_INIT;
-  stage s = {.context = open_cuda_context(false)};
+  stage s = {.context = open_step_context(false)};
   MUST(ord_model_load_text(s.context, "small.yaml", small_text, strlen(small_text), NULL, &s.model, NULL, &err));
   MUST(ord_model_open_weights(s.model, &random, NULL, &err));
   s.session = open_session(s.model, &BF16);

@@ -3,8 +3,7 @@
  * Kernels that may begin before the one ahead has ended, in whole plans on the checked simulated device: none touches
  * what another has written before it has waited. A model that generates, and one of the ops that it lacks.
  */
-#include "cuda_fixture.h"
-#include "fixture.h"
+#include "cuda_session.h"
 
 static const char chain[] = "ordito: 1\n"
                             "name: chain\n"
@@ -48,17 +47,10 @@ static const char *const plugins[][3] = {
 enum { PLUGIN_SETS = sizeof plugins / sizeof *plugins };
 
 static ord_context *open_checked(const char *const *plugin, uint32_t count) {
-  const ord_context_options options = {.struct_size = sizeof options,
-                                       .threads = 1,
-                                       .plugin = plugin,
-                                       .plugin_count = count,
-                                       .no_default_plugins = true,
-                                       .device = "cuda",
-                                       .simulated = true,
-                                       .checked = true};
+  ord_context_options options = cuda_context_options(plugin, count);
   ord_error err = ORD_ERROR_INIT;
   ord_context *context = NULL;
-  setenv("ORDITO_SIMULATOR_PATH", ORDITO_BUILD_DIRECTORY "/lib", 1);
+  options.checked = true;
   MUST(ord_context_create(&options, &context, &err));
   return context;
 }
@@ -130,13 +122,17 @@ static void generation(void **state) {
   }
 }
 
+static const char *const LOOKS = "it looks at each access to memory";
+
 static void test_ops(void **state) {
   (void)state;
+  needs_simulator(LOOKS);
   run_in_child("ops", ops, NULL);
 }
 
 static void test_generation(void **state) {
   (void)state;
+  needs_simulator(LOOKS);
   run_in_child("generation", generation, NULL);
 }
 

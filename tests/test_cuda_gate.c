@@ -6,20 +6,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cuda_fixture.h"
-#include "fixture.h"
+#include "cuda_session.h"
 
 enum { CAPTURING = 2, ROUNDS = 3, TOKENS = 4 };
 
-static bool open_simulated(ord_context **out, ord_error *err) {
+static bool open_context_on_device(ord_context **out, ord_error *err) {
   static const char *const plugin[] = {PLUGIN("cublas"), PLUGIN("cuda_attention_naive"), PLUGIN("cuda_core")};
-  const ord_context_options options = {.struct_size = sizeof options,
-                                       .threads = 1,
-                                       .plugin = plugin,
-                                       .plugin_count = 3,
-                                       .no_default_plugins = true,
-                                       .device = "cuda",
-                                       .simulated = true};
+  const ord_context_options options = cuda_context_options(plugin, 3);
   return ord_context_create(&options, out, err);
 }
 
@@ -72,7 +65,7 @@ static void *open_often(void *context) {
   while (atomic_load(w->working) > 0 && !w->has_failed) {
     ord_context *own = NULL;
     ord_model *model = NULL;
-    w->has_failed = !open_simulated(&own, &w->err) || !load_nano(own, &model, &w->err) || !say(w, model);
+    w->has_failed = !open_context_on_device(&own, &w->err) || !load_nano(own, &model, &w->err) || !say(w, model);
     ord_model_destroy(model);
     ord_context_destroy(own);
   }
@@ -87,8 +80,7 @@ static void three_threads(void **state) {
   worker w[CAPTURING + 1];
   pthread_t thread[CAPTURING + 1];
   atomic_int working = CAPTURING;
-  setenv("ORDITO_SIMULATOR_PATH", ORDITO_BUILD_DIRECTORY "/lib", 1);
-  MUST(open_simulated(&context, &err));
+  MUST(open_context_on_device(&context, &err));
   MUST(load_nano(context, &model, &err));
   for (int i = 0; i <= CAPTURING; i++) {
     w[i] = (worker){.model = model, .working = &working, .err = ORD_ERROR_INIT};
@@ -106,7 +98,7 @@ static void three_threads(void **state) {
 
 static void test_three_threads(void **state) {
   (void)state;
-  run_in_child("three threads", three_threads, (const char *const[]){"ORDER", "thread", NULL});
+  run_with_settings("three threads", three_threads, (const char *const[]){"ORDER", "thread", NULL});
 }
 
 int main(void) {

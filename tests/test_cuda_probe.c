@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bench asks of a GPU, on the simulated driver: the probe reads each byte of its memory once, in every pattern;
+ * What bench asks of a GPU,: the probe reads each byte of its memory once, in every pattern;
  * marks come in order; what the host does is counted. How fast anything is is no matter here.
  */
 #include "cuda_fixture.h"
@@ -39,10 +39,9 @@ static void read_once(ord_device *device, ord_queue *queue, ord_device_probe *ba
 static void read_all(bool is_checked) {
   ord_error err = ORD_ERROR_INIT;
   ord_cuda_options options = *cuda_options();
-  ord_device *device = NULL;
   ord_queue *queue = NULL;
   options.is_checked = is_checked;
-  MUST(ord_device_cuda_create(1, &options, &device, NULL, &err));
+  ord_device *device = open_device(&options);
   device->info.cores = FEW_CORES; /* few threads, so that little memory makes many rounds */
   MUST(device->table->queue_create(device, &queue, &err));
   static const size_t loads[] = {0, 0, 1, 300, 5000, 9 * 2048 + 5, 16 * 2048};

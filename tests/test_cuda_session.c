@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sessions on the simulated CUDA device: the text is that of the CPU, and the same in every way to make it: eagerly,
+ * Sessions on the CUDA device: the text is that of the CPU, and the same in every way to make it: eagerly,
  * replayed, in one launch, in launches ahead, and with kernels swapped in the middle. andrea-nano, whose tokens take
  * long there, in some ways of each order; a small model in all.
  */
@@ -296,7 +296,7 @@ static void generate_all(ord_session *session, bool swaps, const talk *wanted) {
 
 static void the_text_of_the_cpu(void **state) {
   (void)state;
-  ord_context *context = open_simulated_context();
+  ord_context *context = open_cuda_context();
   ord_model *model = subjects[which].open(context);
   ord_session *eager = way & EAGER ? open_as(model, &types[type], ORD_CAPTURE_OFF) : NULL;
   ord_session *captured = open_as(model, &types[type], 0);
@@ -323,7 +323,7 @@ static void run_ways(int of, int with, int ways, const char *order) {
   type = with;
   way = ways;
   snprintf(name, sizeof name, "%s, %s, %s", of == NANO ? "andrea-nano" : "small", types[with].name, order);
-  run_in_child(name, the_text_of_the_cpu, settings);
+  run_with_settings(name, the_text_of_the_cpu, settings);
 }
 
 static void test_nano(void **state) {
@@ -340,9 +340,10 @@ static void test_small_model(void **state) {
   run_ways(SMALL, BF16_BF16, EVERY_WAY, "eager");
 }
 
+/* A real device has its own order. */
 static void run_in_order(const char *name, void (*body)(void **state), const char *order) {
   const char *const settings[] = {"ORDER", order, NULL, NULL};
-  run_in_child(name, body, settings);
+  run_with_settings(name, body, settings);
 }
 
 /* ---- one session, many requests ---------------------------------------------------------------------------------- */
@@ -354,7 +355,7 @@ typedef struct pair {
 } pair;
 
 static pair open_pair(void) {
-  pair p = {.context = open_simulated_context()};
+  pair p = {.context = open_cuda_context()};
   p.model = open_small(p.context);
   p.eager = open_as(p.model, &types[F32], ORD_CAPTURE_OFF);
   p.captured = open_as(p.model, &types[F32], 0);
@@ -460,7 +461,7 @@ static void requests_change_no_graph(void **state) {
   (void)state;
   const int place = find_stop();
   talk wanted[REQUEST_COUNT];
-  pair p = {.context = open_simulated_context()};
+  pair p = {.context = open_cuda_context()};
   p.model = open_stopping_model(p.context, cpu_text[SMALL][F32].id[place]);
   p.eager = open_as(p.model, &types[F32], ORD_CAPTURE_OFF);
   p.captured = open_as(p.model, &types[F32], 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What goes wrong with a user's session on a CUDA device, through the public API: each time the message names who or
- * what it was, the host's memory is freed, and what was there before works on. On the simulated driver.
+ * what it was, the host's memory is freed, and what was there before works on.
  */
 #include <dlfcn.h>
 
@@ -33,7 +33,7 @@ typedef struct scene {
 static scene *open_scene(void) {
   ord_error err = ORD_ERROR_INIT;
   scene *c = test_calloc(1, sizeof *c);
-  MUST(create_simulated_context(ROGUE, collect_log, c->log, &c->on.context, &err));
+  MUST(create_cuda_context(ROGUE, collect_log, c->log, &c->on.context, &err));
   c->on.model = open_small_model(c->on.context, SMALL_MODEL, CONTEXT);
   return c;
 }
@@ -128,7 +128,7 @@ static void assert_no_context(const char *text) {
   ord_error err = ORD_ERROR_INIT;
   ord_context *context = NULL;
   const long live = live_count;
-  MUST_FAIL(create_simulated_context(NULL, NULL, NULL, &context, &err), "");
+  MUST_FAIL(create_cuda_context(NULL, NULL, NULL, &context, &err), "");
   assert_string_equal(err.text, text);
   assert_int_equal(err.code, ORD_UNSUPPORTED);
   assert_null(context);
@@ -169,6 +169,7 @@ static void driver_without_loops(void **state) {
 
 static void test_no_device(void **state) {
   (void)state;
+  needs_simulator("its driver is another one each time");
   static const char *const none[] = {"DEVICES", "0", NULL, NULL},
                            *const old[] = {"DRIVER_VERSION", "12030", NULL, NULL},
                            *const no_loops[] = {"DRIVER_VERSION", "12090", NULL, NULL};
@@ -476,8 +477,11 @@ static void faulting_kernel(void **state) {
   assert_cpu_works();
 }
 
+static const char *const NAMES_THREAD = "its driver names the thread that faults";
+
 static void test_faulting_kernel(void **state) {
   (void)state;
+  needs_simulator(NAMES_THREAD);
   run_all_loops("a kernel faults", faulting_kernel);
 }
 
@@ -500,6 +504,7 @@ static void faulting_step(void **state) {
 
 static void test_faulting_step(void **state) {
   (void)state;
+  needs_simulator(NAMES_THREAD);
   run_in_child("a step faults", faulting_step, NULL);
 }
 

@@ -105,8 +105,6 @@ struct block_part {
 struct query_row {
   int head, query;
   key_span seen;
-
-  __device__ __forceinline__ bool sees(int key) const { return key >= seen.first && key < seen.end; }
 };
 
 INLINE query_row find_row(const attention_arguments &a, const block_part &part, int r) {
@@ -261,41 +259,19 @@ INLINE float dot(const float (&q)[NUMBERS], const uint4 (&bits)[NUMBERS / Piece:
   return sum;
 }
 
-// What soft cap and mask make of the products of the turn's keys for one row: one key after the other, so that the code
-// is there once.
-template <typename Piece, int WIDTH>
-INLINE void finish_scores(const attention_arguments &a, int n, const query_row &row, const turn<Piece, WIDTH> &keys,
-                          int begin, float (&score)[SPLIT_STEPS]) {
-  const char *mask = row_of(a.mask, n, row.head, row.query);
-#pragma unroll 1
-  for (int step = 0; step < SPLIT_STEPS; step++) {
-    const int key = keys.key_of(begin, step);
-    float one = 0;
-#pragma unroll
-    for (int own = 0; own < SPLIT_STEPS; own++)
-      if (own == step) one = score[own];
-    const float added = !row.sees(key) ? -INFINITY : a.mask.data ? mask_at(a, mask, key) : 0;
-    one = added == -INFINITY ? -INFINITY : score_of(a, one) + added;
-#pragma unroll
-    for (int own = 0; own < SPLIT_STEPS; own++)
-      if (own == step) score[own] = one;
-  }
-}
-
-// The scores of the turn's keys for one row; -infinity where it does not see one: its numbers may be no numbers. All
-// products come before what has branches, so that none waits for another's sum over lanes.
+// The scores of the turn's keys for one row; -infinity where it does not see one.
 template <typename Piece, int WIDTH, int NUMBERS>
 INLINE void score_keys(const attention_arguments &a, int n, const query_row &row, const float (&q)[NUMBERS],
                        const turn<Piece, WIDTH> &keys, int begin, float (&score)[SPLIT_STEPS]) {
+  const char *mask = row_of(a.mask, n, row.head, row.query);
 #pragma unroll
-  for (int step = 0; step < SPLIT_STEPS; step++) score[step] = dot<Piece, WIDTH>(q, keys.bits[step]);
-  if (a.mask.data || a.soft_cap > 0) {
-    finish_scores(a, n, row, keys, begin, score);
-    return;
+  for (int step = 0; step < SPLIT_STEPS; step++) {
+    const int key = keys.key_of(begin, step);
+    const bool is_seen = key >= row.seen.first && key < row.seen.end;
+    const float added = !is_seen ? -INFINITY : a.mask.data ? mask_at(a, mask, key) : 0;
+    const float score_of_key = score_of(a, dot<Piece, WIDTH>(q, keys.bits[step])) + added;
+    score[step] = added == -INFINITY ? -INFINITY : score_of_key; // a hidden key's numbers may be no numbers
   }
-#pragma unroll
-  for (int step = 0; step < SPLIT_STEPS; step++)
-    score[step] = row.sees(keys.key_of(begin, step)) ? score[step] * a.scale : -INFINITY;
 }
 
 // A hidden key's value may be anything, so it is not even multiplied by 0.
@@ -350,7 +326,7 @@ INLINE float weigh_records(const float *records, int stride, int count, int widt
   const int lane = (int)threadIdx.x % 32;
   const float largest = lane < count ? records[lane * stride + width] : -INFINITY;
   const float weight = weight_of(largest, ord_warp_max(largest));
-  *sum = ord_warp_sum(lane < count ? records[lane * stride + width + 1] : 0);
+  *sum = ord_warp_sum(lane < count ? weight * records[lane * stride + width + 1] : 0);
   return weight;
 }
 

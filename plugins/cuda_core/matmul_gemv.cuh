@@ -169,10 +169,8 @@ template <typename Weight, int ROWS, int COLUMNS> INLINE void gemv(const gemv_ar
   normalize_result < ROWS, ROWS<8 ? 8 / ROWS : 1>(a.norm, out, row_count, a.out.column_stride, a.columns, partial);
 }
 
-// Two blocks a multiprocessor, so that enough loads are under way; for eight rows sums take the registers of the
-// second.
 #define GEMV(name, rows, columns)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(GEMV_WARPS_MAX * 32, rows < 8 ? 2 : 1)                                  \
+  extern "C" __global__ void __launch_bounds__(GEMV_WARPS_MAX * 32, 1)                                                 \
       gemv_##name##_##rows##x##columns(const __grid_constant__ gemv_arguments a) {                                     \
     gemv<weight_##name, rows, columns>(a);                                                                             \
   }                                                                                                                    \
