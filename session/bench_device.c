@@ -12,11 +12,9 @@ enum { EMPTY_PAIRS = 9 };
 
 static const ord_device_table *table_of(const ord_session *session) { return session->queue->device->table; }
 
-static bool check_clock(const ord_session *session, ord_error *err) {
-  return table_of(session)->clock_create || ord_fail(err, ORD_UNSUPPORTED,
-                                                     "timing by the device: found %s, which has no clock of its own; "
-                                                     "wanted a GPU",
-                                                     session->queue->device->info.name);
+static bool fail_no_clock(const ord_session *session, ord_error *err) {
+  return ord_fail(err, ORD_UNSUPPORTED, "timing by the device: found %s, which has no clock of its own; wanted a GPU",
+                  session->queue->device->info.name);
 }
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
@@ -26,9 +24,8 @@ bool ord_run_marks_begin(ord_session *session, ord_timing *timing, ord_device_cl
   *out = NULL;
   timing->device_ns = timing->empty_ns = 0;
   if (timing->by_step && table->clock_create) timing->by_device = true;
-  if (timing->by_device &&
-      (!check_clock(session, err) || !table->clock_create(session->queue, 2 + EMPTY_PAIRS, out, err)))
-    return false;
+  if (timing->by_device && !table->clock_create) return fail_no_clock(session, err);
+  if (timing->by_device && !table->clock_create(session->queue, EMPTY_PAIRS + 2, out, err)) return false;
   bool done = !timing->probe || ord_probe_launch(timing->probe, session->queue, timing->probe_passes, err);
   for (int i = 0; done && *out && i < EMPTY_PAIRS + 1; i++) done = table->clock_mark(*out, err);
   if (!done) ord_run_marks_destroy(session, *out);
@@ -92,7 +89,8 @@ static bool time_lane(ord_session *session, const ord_lane *lane, ord_replay_tim
 bool ord_session_time_replays(ord_session *session, ord_replay_timing *timing, ord_error *err) {
   ord_replay_timing own;
   ord_lane *lane = NULL;
-  if (!ord_struct_take(timing, "ord_replay_timing", &own, sizeof own, err) || !check_clock(session, err)) return false;
+  if (!ord_struct_take(timing, "ord_replay_timing", &own, sizeof own, err)) return false;
+  if (!table_of(session)->clock_create) return fail_no_clock(session, err);
   if (own.count == 0) return ord_fail(err, ORD_INVALID, "replays: found a count of 0; wanted at least 1");
   if (!ord_run_prepare(session, &lane, err) || !check_lane(lane, err) || !time_lane(session, lane, &own, err))
     return false;
