@@ -238,7 +238,7 @@ static void inject(const ord_context *context) {
 static size_t free_device_bytes(void) {
   CUresult (*get_info)(size_t *, size_t *) = NULL;
   size_t free_bytes = 0, all = 0;
-  *(void **)&get_info = dlsym(dlopen(SIMULATED_DRIVER, RTLD_NOW | RTLD_NOLOAD), "cuMemGetInfo_v2");
+  *(void **)&get_info = dlsym(dlopen(cuda_options()->driver, RTLD_NOW | RTLD_NOLOAD), "cuMemGetInfo_v2");
   assert_non_null(get_info);
   assert_int_equal(get_info(&free_bytes, &all), CUDA_SUCCESS);
   return free_bytes;
