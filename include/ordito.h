@@ -440,7 +440,7 @@ typedef struct ord_step_time {
   uint32_t struct_size;
   uint32_t phases;
   const char *path, *op, *kernel; /* path: of the first op that it stands for */
-  uint64_t ns, runs;              /* wall time, of runs timed by step */
+  uint64_t ns, runs;              /* wall time, on a GPU that between marks less empty_ns; of runs timed by step */
   uint64_t busy_ns, busy_runs;    /* of the busiest thread of each phase, of runs timed by thread */
   /* Of the last run timed by step: the operations that the products of matrices in it cannot do without (a
    * multiply-add counts twice), bytes of weights as the kernel reads them (of a table only the rows looked up), bytes

@@ -36,9 +36,9 @@
  *
  * Tolerance. A number got is right if |got - wanted| <= (2^-23 * (16 + n) + 8 * p) * max(1, m) + 2 * r * |wanted|,
  * where n is the largest dim of an operand, the length of the longest sum (0 for pointwise ops); p half a step of the
- * type that products may be made in (f32 0, tf32 and f16 2^-11, bf16 2^-8, i8 2^-7); m the largest finite number that the reference has on
- * the way; r half a step of the result's type (f32 2^-24, f16 2^-11, bf16 2^-8). Infinities and whole numbers must be
- * equal; NaN must be where the reference has it.
+ * type that products may be made in (f32 0, tf32 and f16 2^-11, bf16 2^-8, i8 2^-7); m the largest finite number that
+ * the reference has on the way; r half a step of the result's type (f32 2^-24, f16 2^-11, bf16 2^-8). Infinities and
+ * whole numbers must be equal; NaN must be where the reference has it.
  *
  * Besides: query must give the same answer twice and reasons with its refusals; the bytes around every buffer, in the
  * gaps of a layout, in scratch beyond its size, and all inputs must be left alone; every element of a result must be

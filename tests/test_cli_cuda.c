@@ -44,7 +44,7 @@ static void every_way_gives_the_same_text(void **state) {
       {" --capture require --loop off", "no speed"},
       {" --capture prefer --loop whole", "no speed"},
       {" --capture off", "no speed"},
-      {" --eager --loop off", "no speed"},
+      {" --capture off --loop off", "no speed"},
       {SWAP, "swapped attention=cuda_attention_naive after 3 tokens: 2 nodes, difference "},
       {SWAP " --loop off", "swapped attention=cuda_attention_naive after 3 tokens"},
       {SWAP " --loop whole", "swapped attention=cuda_attention_naive after 3 tokens"},
