@@ -136,7 +136,7 @@ static bool next_token(ord_session *session, const int32_t *id, size_t count, in
   const int64_t dim[2] = {1, (int64_t)count}, counter = session->past[0] + (int64_t)count;
   ord_tensor sampled = {.struct_size = sizeof sampled};
   if (!ord_inputs_set(session, session->token_input, dim, id, count * sizeof *id, err) ||
-      !set_rows(session, "sample.counter", &counter, err) || !ord_session_run_once(session, false, NULL, err) ||
+      !set_rows(session, "sample.counter", &counter, err) || !ord_session_run_once(session, NULL, err) ||
       !ord_session_get(session, "sample.id", &sampled, err))
     return false;
   memcpy(out, sampled.data, sizeof *out);

@@ -133,8 +133,8 @@ bool ord_loop_end(ord_session *session, ord_error *err);
 /* generate.c: a session that generates samples greedily until a generation says otherwise. */
 ORD_MUST_CHECK bool ord_generation_defaults(ord_session *session, ord_error *err);
 
-/* runs.c: one run, eager if asked; with a `timing`, as that says. */
-ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err);
+/* runs.c: one run; with a `timing`, which may be NULL, as that says. */
+ORD_MUST_CHECK bool ord_session_run_once(ord_session *session, ord_timing *timing, ord_error *err);
 /* What comes before a run: a loop is ended, the inputs are checked and written; *out_lane: which one makes the run. */
 ORD_MUST_CHECK bool ord_run_prepare(ord_session *session, ord_lane **out_lane, ord_error *err);
 /* What comes behind one that the lane has made. */

@@ -50,9 +50,9 @@ static bool start_lane(const ord_session *session, const ord_lane *lane, bool ea
 }
 
 /* Until it is done on the device, too. */
-static bool run_lane(const ord_session *session, const ord_lane *lane, bool eager, const ord_run_options *options,
-                     ord_error *err) {
-  return start_lane(session, lane, eager, options, err) && session->queue->device->table->wait(session->queue, err);
+static bool run_lane(const ord_session *session, const ord_lane *lane, ord_error *err) {
+  const ord_run_options options = {.cancel = &session->cancel};
+  return start_lane(session, lane, false, &options, err) && session->queue->device->table->wait(session->queue, err);
 }
 
 static bool run_lane_timed(ord_session *session, ord_lane *lane, ord_timing *timing, ord_error *err) {
@@ -72,11 +72,10 @@ static bool run_lane_timed(ord_session *session, ord_lane *lane, ord_timing *tim
   return done;
 }
 
-bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, ord_error *err) {
-  const ord_run_options options = {.cancel = &session->cancel};
+bool ord_session_run_once(ord_session *session, ord_timing *timing, ord_error *err) {
   ord_lane *lane = NULL;
   if (!ord_run_prepare(session, &lane, err) ||
-      !(timing ? run_lane_timed(session, lane, timing, err) : run_lane(session, lane, eager, &options, err)))
+      !(timing ? run_lane_timed(session, lane, timing, err) : run_lane(session, lane, err)))
     return false;
   ord_run_end(session, lane);
   return true;
@@ -84,13 +83,12 @@ bool ord_session_run_once(ord_session *session, bool eager, ord_timing *timing, 
 
 bool ord_session_run(ord_session *session, ord_error *err) {
   atomic_store(&session->cancel, false);
-  return ord_session_run_once(session, false, NULL, err);
+  return ord_session_run_once(session, NULL, err);
 }
 
 bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err) {
   atomic_store(&session->cancel, false);
   ord_timing own;
-  return ord_struct_take(timing, "ord_timing", &own, sizeof own, err) &&
-         ord_session_run_once(session, own.eager, &own, err) &&
+  return ord_struct_take(timing, "ord_timing", &own, sizeof own, err) && ord_session_run_once(session, &own, err) &&
          ord_struct_give(&own, "ord_timing", timing, sizeof own, err);
 }
