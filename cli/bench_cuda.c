@@ -47,15 +47,18 @@ static void leave_out_loops(bench_cuda *b) {
   bench_cuda_leave_out(b, BENCH_SECTION_cancel, "--loop %s", loop);
 }
 
-/* A model that does not generate has runs alone. */
-static void leave_out_decoding(bench_cuda *b) {
-  static const int decoding[] = {BENCH_SECTION_graph,       BENCH_SECTION_step,   BENCH_SECTION_residual,
-                                 BENCH_SECTION_warm,        BENCH_SECTION_eager,  BENCH_SECTION_pipelined,
-                                 BENCH_SECTION_synchronous, BENCH_SECTION_ahead,  BENCH_SECTION_whole,
-                                 BENCH_SECTION_cancel,      BENCH_SECTION_length, BENCH_SECTION_dependent,
-                                 BENCH_SECTION_swap};
-  for (size_t i = 0; !b->decodes && i < sizeof decoding / sizeof *decoding; i++)
-    bench_cuda_leave_out(b, decoding[i], "%s does not generate", ord_model_name(b->stage.model));
+/* All sections that need what is not there. */
+static void leave_out_all(bench_cuda *b, uint32_t need, const char *what, const char *why) {
+  static const uint32_t needs[BENCH_SECTIONS] = {
+#define SECTION(id, needs, title) needs,
+#define COUNT(section, name, label)
+#define FIGURE(section, name, unit, label)
+#define RATIO(section, name, over, under, label)
+#define DIFFERENCE(section, name, from, less, unit, label)
+#include "cli/bench_cuda.def"
+  };
+  for (int s = 0; s < BENCH_SECTIONS; s++)
+    if (needs[s] & need) bench_cuda_leave_out(b, s, "%s %s", what, why);
 }
 
 /* Figures of another place than the one that was asked for are not those that were wanted. */
@@ -100,10 +103,7 @@ static bool note_graph(bench_cuda *b, ord_error *err) {
   for (uint32_t i = 1; ord_session_capture_report(b->stage.session, i, &other, NULL); i++)
     if (strcmp(other.plan, "one new token") == 0) state = other;
   if (!state.is_captured) {
-    static const int captured[] = {BENCH_SECTION_graph, BENCH_SECTION_warm, BENCH_SECTION_pipelined,
-                                   BENCH_SECTION_length, BENCH_SECTION_dependent};
-    for (size_t i = 0; i < sizeof captured / sizeof *captured; i++)
-      bench_cuda_leave_out(b, captured[i], "the plan for one new token is not captured: %s", state.why_not);
+    leave_out_all(b, BENCH_CAPTURE, "the plan for one new token is not captured:", state.why_not);
     return true;
   }
   return bench_cuda_count(b, BENCH_graph_steps, state.steps, err) &&
@@ -120,7 +120,7 @@ static int open_all(bench_cuda *b) {
   b->is_simulated = strncmp(b->device->name, "SIMULATED", 9) == 0;
   b->decodes = ord_model_vocab(b->stage.model) > 0 && ord_model_context(b->stage.model) > 2;
   leave_out_loops(b);
-  leave_out_decoding(b);
+  if (!b->decodes) leave_out_all(b, BENCH_DECODES, ord_model_name(b->stage.model), "does not generate");
   choose_places(b);
   code = cli_start_session(b->request, b->decodes, &b->stage);
   if (code != CLI_OK) return code;

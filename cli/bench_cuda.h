@@ -9,8 +9,11 @@
 
 #include "cli/bench.h"
 
+/* What a section needs: a model that generates; a plan for one new token that is captured. */
+enum { BENCH_DECODES = 1, BENCH_CAPTURE = 2 };
+
 enum {
-#define SECTION(id, title) BENCH_SECTION_##id,
+#define SECTION(id, needs, title) BENCH_SECTION_##id,
 #define COUNT(section, name, label)
 #define FIGURE(section, name, unit, label)
 #define RATIO(section, name, over, under, label)
@@ -20,7 +23,7 @@ enum {
 };
 
 enum {
-#define SECTION(id, title)
+#define SECTION(id, needs, title)
 #define COUNT(section, name, label) BENCH_##section##_##name,
 #define FIGURE(section, name, unit, label) BENCH_##section##_##name,
 #define RATIO(section, name, over, under, label) BENCH_##section##_##name,

@@ -20,7 +20,7 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-#define SECTION(id, title)
+#define SECTION(id, needs, title)
 #define COUNT(section, name, label) {KIND_COUNT, BENCH_SECTION_##section, 0, 0, #name, "", label},
 #define FIGURE(section, name, unit, label) {KIND_FIGURE, BENCH_SECTION_##section, 0, 0, #name, unit, label},
 #define RATIO(section, name, over, under, label)                                                                       \
@@ -33,7 +33,7 @@ static const row rows[] = {
 static const struct {
   const char *name, *title;
 } sections[] = {
-#define SECTION(id, title) {#id, title},
+#define SECTION(id, needs, title) {#id, title},
 #define COUNT(section, name, label)
 #define FIGURE(section, name, unit, label)
 #define RATIO(section, name, over, under, label)
