@@ -4,15 +4,8 @@
  * token, which a run of its own makes, to its last.
  */
 #include <stdlib.h>
-#include <time.h>
 
 #include "cli/bench_cuda.h"
-
-static double now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 typedef struct watch {
   const ord_context *context;
@@ -25,12 +18,12 @@ static bool note_token(void *context, int32_t id, const char *text, size_t bytes
   watch *of = context;
   (void)text;
   (void)bytes;
-  of->last_ns = now_ns();
+  of->last_ns = cli_now_ns();
   of->out->id[of->out->count++] = id;
   if (of->out->count > 1) return true;
   of->first.struct_size = sizeof of->first;
   if (!ord_context_driver_use(of->context, &of->first, NULL)) return false;
-  of->first_ns = now_ns();
+  of->first_ns = cli_now_ns();
   return true;
 }
 
@@ -67,7 +60,7 @@ typedef struct token_way {
 
 static bool note_way(bench_cuda *b, const token_way *way, const watch *of, ord_error *err) {
   ord_driver_use last = {.struct_size = sizeof last};
-  const double end_ns = now_ns(), steps = (double)b->steps;
+  const double end_ns = cli_now_ns(), steps = (double)b->steps;
   if (!ord_context_driver_use(b->stage.context, &last, err)) return false;
   const double host_ns = end_ns - of->first_ns - (double)(last.wait_ns - of->first.wait_ns);
   return bench_cuda_note(b, way->us, (of->last_ns - of->first_ns) / steps / 1e3, err) &&

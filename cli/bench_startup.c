@@ -2,17 +2,9 @@
  *
  * From nothing to the first token, phase by phase, and in turn with a probe that reads and writes as many bytes.
  */
-#include <time.h>
-
 #include "cli/bench.h"
 
 enum { FIRST_TOKENS = 16 };
-
-static double now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static bool note_session(bench *b, ord_error *err) {
   ord_startup_times times = {.struct_size = sizeof times};
@@ -34,9 +26,9 @@ static bool first_run(bench *b, double *out_ns, ord_error *err) {
   int64_t tokens;
   const int64_t length = b->decodes ? FIRST_TOKENS : b->request->bench_prompt;
   if (!ord_session_set_random(b->stage.session, length, 1, &tokens, err)) return false;
-  const double begin = now_ns();
+  const double begin = cli_now_ns();
   if (!ord_session_run(b->stage.session, err)) return false;
-  *out_ns = now_ns() - begin;
+  *out_ns = cli_now_ns() - begin;
   return true;
 }
 
@@ -44,19 +36,19 @@ static bool first_run(bench *b, double *out_ns, ord_error *err) {
 static int start_once(bench *b, double *out_ns) {
   ord_error err = ORD_ERROR_INIT;
   ord_session_options options;
-  double begin = now_ns(), run_ns = 0;
+  double begin = cli_now_ns(), run_ns = 0;
   cli_request request = *b->request;
   request.is_repeated = b->samples[BENCH_START_NS].count > 0;
   int code = cli_open_model(&request, &b->stage);
   if (code == CLI_OK) code = cli_open_weights(&request, b->stage.model);
-  const double open_ns = now_ns() - begin;
+  const double open_ns = cli_now_ns() - begin;
   if (code != CLI_OK) return code;
   b->decodes = ord_model_vocab(b->stage.model) > 0 && ord_model_context(b->stage.model) > 1;
   code = announce(b, &options);
   if (code != CLI_OK) return code;
-  begin = now_ns();
+  begin = cli_now_ns();
   if (!ord_session_create(b->stage.model, &options, &b->stage.session, &err)) return cli_fail(&err);
-  const double session_ns = now_ns() - begin;
+  const double session_ns = cli_now_ns() - begin;
   if (!note_session(b, &err) || !first_run(b, &run_ns, &err)) return cli_fail(&err);
   *out_ns = open_ns + session_ns + run_ns;
   if (b->samples[BENCH_START_NS].count == 0) b->first_start_ns = *out_ns;

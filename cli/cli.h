@@ -82,6 +82,9 @@ void cli_write_json(FILE *to, const char *text, size_t length);
 /* What a regular noun takes behind its number: "" for 1, else "s". */
 const char *cli_plural(uint64_t count);
 
+/* shared.c: the clock of wall times. */
+double cli_now_ns(void);
+
 /* shared.c: what most verbs begin with. Each returns an exit code, CLI_OK to go on; the message is on stderr. */
 int cli_fail(const ord_error *err);
 int cli_open_context(const cli_request *request, ord_context **out);

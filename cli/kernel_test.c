@@ -96,11 +96,7 @@ static bool start(const cli_request *request, uint32_t first, child *out) {
   return out->id >= 0;
 }
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)(cli_now_ns() / 1e6); }
 
 typedef enum { CHILD_TOLD, CHILD_IS_GONE, CHILD_IS_LATE } child_news;
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -27,6 +28,12 @@ int cli_fail(const ord_error *err) {
   default:
     return CLI_WRONG;
   }
+}
+
+double cli_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
 int cli_flush(void) {
