@@ -131,5 +131,9 @@ int bench_measure(bench *b);
 
 void bench_print_text(bench *b);
 void bench_print_json(bench *b);
+/* bench_json.c: the parts of a table as a member of an object. phases: what they are called; print_times: members. */
+typedef void (*bench_times_fn)(void *context, const bench_part *part);
+void bench_print_json_parts(const char *name, const bench_part *list, uint32_t count, const char *phases,
+                            bench_times_fn print_times, void *context);
 
 #endif

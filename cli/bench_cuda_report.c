@@ -172,27 +172,15 @@ static void print_json_sections(bench_cuda *b) {
   }
 }
 
+static void print_times(void *context, const bench_part *part) {
+  const double us = part->ns / 1e3, least = floor_us(context, part);
+  print_number("us", "", us);
+  print_number("floor_us", "", least);
+  print_number("residual_us", "", us - least);
+}
+
 static void print_json_parts(bench_cuda *b, const char *name, const bench_part *list, uint32_t count) {
-  printf(",\n  \"%s\": [", name);
-  for (uint32_t i = 0; i < count; i++) {
-    const bench_part *part = &list[i];
-    const double us = part->ns / 1e3, least = floor_us(b, part);
-    printf("%s\n   {\"name\": ", i ? "," : "");
-    cli_write_json(stdout, part->name, part->name_length);
-    if (part->op) {
-      printf(", \"op\": ");
-      cli_write_json(stdout, part->op, SIZE_MAX);
-      printf(", \"kernel\": ");
-      cli_write_json(stdout, part->kernel, SIZE_MAX);
-    }
-    print_number("us", "", us);
-    print_number("floor_us", "", least);
-    print_number("residual_us", "", us - least);
-    printf(", \"launches\": %u, \"operations\": %llu, \"weight_bytes\": %llu, \"cache_bytes\": %llu}", part->phases,
-           (unsigned long long)part->operations, (unsigned long long)part->weight_bytes,
-           (unsigned long long)part->cache_bytes);
-  }
-  printf("]");
+  bench_print_json_parts(name, list, count, "launches", print_times, b);
 }
 
 static void print_json_table(bench_cuda *b, const char *name, const bench_table *table) {

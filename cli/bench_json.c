@@ -116,7 +116,8 @@ static void print_startup(bench *b) {
   printf("},\n");
 }
 
-static void print_parts(const char *name, const bench_part *list, uint32_t count) {
+void bench_print_json_parts(const char *name, const bench_part *list, uint32_t count, const char *phases,
+                            bench_times_fn print_times, void *context) {
   printf(",\n  \"%s\": [", name);
   for (uint32_t i = 0; i < count; i++) {
     const bench_part *part = &list[i];
@@ -128,13 +129,22 @@ static void print_parts(const char *name, const bench_part *list, uint32_t count
       printf(", \"kernel\": ");
       cli_write_json(stdout, part->kernel, SIZE_MAX);
     }
-    print_number("us", part->ns / 1e3);
-    print_number("busy_us", part->busy_ns / 1e3);
-    printf(", \"phases\": %u, \"operations\": %llu, \"weight_bytes\": %llu, \"cache_bytes\": %llu}", part->phases,
+    print_times(context, part);
+    printf(", \"%s\": %u, \"operations\": %llu, \"weight_bytes\": %llu, \"cache_bytes\": %llu}", phases, part->phases,
            (unsigned long long)part->operations, (unsigned long long)part->weight_bytes,
            (unsigned long long)part->cache_bytes);
   }
   printf("]");
+}
+
+static void print_times(void *context, const bench_part *part) {
+  (void)context;
+  print_number("us", part->ns / 1e3);
+  print_number("busy_us", part->busy_ns / 1e3);
+}
+
+static void print_parts(const char *name, const bench_part *list, uint32_t count) {
+  bench_print_json_parts(name, list, count, "phases", print_times, NULL);
 }
 
 static void print_table(const char *name, const bench_table *table) {
