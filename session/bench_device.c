@@ -57,12 +57,6 @@ void ord_run_marks_destroy(const ord_session *session, ord_device_clock *clock) 
 
 /* ---- replays in a row -------------------------------------------------------------------------------------------- */
 
-static bool check_lane(const ord_lane *lane, ord_error *err) {
-  return lane->capture ||
-         ord_fail(err, ORD_UNSUPPORTED, "replays: found a session whose plan for this run is not captured%s%s",
-                  lane->why_eager ? ": " : "; wanted one that is", lane->why_eager ? lane->why_eager : "");
-}
-
 static uint64_t count_calls(const ord_session *session) { return session->queue->device->driver.calls; }
 
 static bool launch_all(ord_session *session, const ord_lane *lane, ord_replay_timing *timing, ord_error *err) {
@@ -92,7 +86,8 @@ bool ord_session_time_replays(ord_session *session, ord_replay_timing *timing, o
   if (!ord_struct_take(timing, "ord_replay_timing", &own, sizeof own, err)) return false;
   if (!table_of(session)->clock_create) return fail_no_clock(session, err);
   if (own.count == 0) return ord_fail(err, ORD_INVALID, "replays: found a count of 0; wanted at least 1");
-  if (!ord_run_prepare(session, &lane, err) || !check_lane(lane, err) || !time_lane(session, lane, &own, err))
+  if (!ord_run_prepare(session, &lane, err) || !ord_lane_must_be_captured(lane, "replays", "this run", err) ||
+      !time_lane(session, lane, &own, err))
     return false;
   ord_run_end(session, lane);
   return ord_struct_give(&own, "ord_replay_timing", timing, sizeof own, err);

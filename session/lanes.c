@@ -86,6 +86,12 @@ bool ord_lane_holds(const ord_lane *lane, int64_t new_tokens) {
   return lane->is_exact ? new_tokens == lane->new_tokens : new_tokens <= lane->new_tokens;
 }
 
+bool ord_lane_must_be_captured(const ord_lane *lane, const char *who, const char *what, ord_error *err) {
+  return lane->capture ||
+         ord_fail(err, ORD_UNSUPPORTED, "%s: found a session whose plan for %s is not captured%s%s", who, what,
+                  lane->why_eager ? ": " : "; wanted one that is", lane->why_eager ? lane->why_eager : "");
+}
+
 /* ---- which lanes there are -------------------------------------------------------------------------------------- */
 
 /* A lane with this bound, where the model has runs on both sides of it. A single token alone is worth an exact lane in

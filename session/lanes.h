@@ -52,6 +52,8 @@ ORD_MUST_CHECK bool ord_lanes_create(ord_session *session, const ord_lanes *befo
 void ord_lanes_destroy(ord_session *session, ord_lanes *lanes);
 /* May a run with so many new tokens for each row be made by this lane? */
 bool ord_lane_holds(const ord_lane *lane, int64_t new_tokens);
+/* `who` wants a captured plan for `what`; the error says why there is none. */
+ORD_MUST_CHECK bool ord_lane_must_be_captured(const ord_lane *lane, const char *who, const char *what, ord_error *err);
 
 /* lane_memory.c: the memory of lane->plan, also for a lane that is nothing but a plan. The caches are the session's. */
 ORD_MUST_CHECK bool ord_lane_memory_create(const ord_session *session, ord_lane *lane, ord_error *err);

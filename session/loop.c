@@ -91,10 +91,8 @@ bool ord_loop_prepare(ord_session *session, ord_lanes *lanes, uint32_t asked, ui
     return ord_fail(err, ORD_UNSUPPORTED,
                     "loop: found %s, which makes no tokens without the host; wanted another device, or loop off",
                     device->info.name);
-  if (!lane->capture)
-    return ord_fail(err, ORD_UNSUPPORTED, "loop: found a session whose plan for one token is not captured%s%s",
-                    lane->why_eager ? ": " : "; wanted one that is", lane->why_eager ? lane->why_eager : "");
-  if (!make_asked(session, lane, asked, err)) return false;
+  if (!ord_lane_must_be_captured(lane, "loop", "one token", err) || !make_asked(session, lane, asked, err))
+    return false;
   *out_mode = lane->loop_mode;
   return true;
 }
