@@ -23,21 +23,13 @@ typedef struct tolerance {
 
 /* As cases.h states it. */
 static tolerance tolerance_of(const ord_case_setup *setup, double largest, ord_dtype dtype) {
-  static const struct {
-    ord_dtype dtype;
-    double half_step; /* of storing in this type, and of products made in it */
-  } type[] = {{ORD_F32, 0x1p-24}, {ORD_TF32, 0x1p-11}, {ORD_F16, 0x1p-11}, {ORD_BF16, 0x1p-8}, {ORD_I8, 0x1p-7}};
-  double stored = 0, product = 0;
-  for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
-    if (type[i].dtype == dtype) stored = type[i].half_step;
-    if (type[i].dtype == setup->compute && setup->compute != ORD_F32) product = type[i].half_step;
-  }
   int64_t longest = 0;
   for (uint32_t i = 0; i < setup->entry_count && !(setup->op->flags & ORD_OP_POINTWISE); i++)
     for (uint32_t axis = 0; axis < setup->tensor[i].rank; axis++)
       if (setup->tensor[i].run[axis] > longest) longest = setup->tensor[i].run[axis];
   const double scale = fmax(1, largest);
-  return (tolerance){(0x1p-23 * (16 + (double)longest) + 8 * product) * scale, 2 * stored};
+  return (tolerance){(0x1p-23 * (16 + (double)longest) + 8 * ord_compute_half_step(setup->compute)) * scale,
+                     2 * ord_half_step(dtype)};
 }
 
 static bool is_float(ord_dtype dtype) { return dtype == ORD_F32 || dtype == ORD_F16 || dtype == ORD_BF16; }

@@ -36,6 +36,24 @@ const char *ord_compute_name(uint32_t compute) {
   return compute == ORD_TF32 ? "tf32" : ord_dtype_name((ord_dtype)compute);
 }
 
+double ord_half_step(uint32_t type) {
+  switch (type) {
+  case ORD_F32:
+    return 0x1p-24;
+  case ORD_TF32:
+  case ORD_F16:
+    return 0x1p-11;
+  case ORD_BF16:
+    return 0x1p-8;
+  case ORD_I8:
+    return 0x1p-7;
+  default:
+    return 0;
+  }
+}
+
+double ord_compute_half_step(uint32_t compute) { return compute == ORD_F32 ? 0 : ord_half_step(compute); }
+
 bool ord_size_multiply(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
 bool ord_size_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }

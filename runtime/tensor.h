@@ -29,6 +29,11 @@ const char *ord_dtype_name(ord_dtype dtype);
 uint32_t ord_compute_find(const char *name);
 const char *ord_compute_name(uint32_t compute);
 
+/* Half a step of a type, as a part of the number: by how much storing in it may be off. 0: it is exact. */
+double ord_half_step(uint32_t type);
+/* The same of products that are made in this type; those of f32 are what others are measured by. */
+double ord_compute_half_step(uint32_t compute);
+
 /* False on overflow; *out is then undefined. */
 ORD_MUST_CHECK bool ord_size_multiply(size_t a, size_t b, size_t *out);
 ORD_MUST_CHECK bool ord_size_add(size_t a, size_t b, size_t *out);

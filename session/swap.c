@@ -76,15 +76,13 @@ static int64_t longest_dim(const ord_plan *plan, const ord_pin *first_pin) {
 /* As ordito.h states it; ops/cases.h has the same for one node. */
 static double default_tolerance(const ord_session *session, const ord_lanes *lanes, uint32_t first_pin) {
   int64_t longest = 0;
-  double half_step = 0;
   for (uint32_t i = 0; i < lanes->count; i++) {
     const int64_t found = longest_dim(lanes->lane[i].plan, &lanes->chooser.pin[first_pin]);
     if (found > longest) longest = found;
   }
-  if (session->options.compute == ORD_TF32 || session->options.compute == ORD_F16) half_step = 0x1p-11;
-  if (session->options.compute == ORD_BF16 || session->options.kv_cache == ORD_BF16) half_step = 0x1p-8;
-  if (session->options.compute == ORD_I8) half_step = 0x1p-7;
-  return 0x1p-23 * (16 + (double)longest) + 8 * half_step;
+  const double product = ord_compute_half_step(session->options.compute);
+  const double kept = ord_compute_half_step(session->options.kv_cache);
+  return 0x1p-23 * (16 + (double)longest) + 8 * (product > kept ? product : kept);
 }
 
 static bool compare(ord_session *session, const ord_lanes *lanes, ord_swap_result *result, ord_error *err) {
