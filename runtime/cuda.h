@@ -109,6 +109,10 @@ ORD_MUST_CHECK bool ord_cuda_wait(ord_queue *queue, ord_error *err);
 void ord_cuda_count_wait(ord_cuda_device *device, uint64_t begin_ns);
 ORD_MUST_CHECK bool ord_cuda_allocate(ord_device *device, size_t bytes, bool zeroed, void **out, ord_error *err);
 void ord_cuda_release(ord_device *device, void *memory);
+/* The host's memory, which the device reads and writes at the same address; of this thread's current context. */
+ORD_MUST_CHECK bool ord_cuda_allocate_pinned(ord_cuda_device *device, size_t bytes, const char *what,
+                                             unsigned char **out, ord_error *err);
+void ord_cuda_release_pinned(ord_cuda_device *device, void *memory); /* accepts NULL */
 ORD_MUST_CHECK bool ord_cuda_write(ord_queue *queue, void *into, const void *from, size_t bytes, ord_error *err);
 ORD_MUST_CHECK bool ord_cuda_read(ord_queue *queue, void *into, const void *from, size_t bytes, ord_error *err);
 ORD_MUST_CHECK bool ord_cuda_copy(ord_queue *queue, void *into, const void *from, size_t bytes, ord_error *err);

@@ -70,12 +70,9 @@ static bool make_memory(cuda_loop *loop, const ord_loop_places *places, ord_erro
                                .position = places->position,
                                .counter = places->counter,
                                .request = request};
-  ord_cuda_pause_captures(&device->base);
-  const CUresult code =
-      device->call.MemHostAlloc((void **)&loop->mapped, RING_AT + loop->options.capacity * sizeof(uint64_t),
-                                CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  ord_cuda_resume_captures(&device->base);
-  if (!ord_cuda_check(device, code, "cuMemHostAlloc", "making room for tokens", err)) return false;
+  if (!ord_cuda_allocate_pinned(device, RING_AT + loop->options.capacity * sizeof(uint64_t), "making room for tokens",
+                                &loop->mapped, err))
+    return false;
   loop->places.done = (uint32_t *)(loop->mapped + DONE_AT);
   loop->places.cancel = loop->options.is_deaf ? NULL : (const uint32_t *)(loop->mapped + CANCEL_AT);
   loop->places.ring = (uint64_t *)(loop->mapped + RING_AT);
@@ -287,10 +284,6 @@ void ord_cuda_loop_destroy(ord_loop *base) {
   stop(loop, NULL);
   ord_cuda_graph_destroy(device, loop->graph, loop->executable);
   ord_cuda_release(&device->base, loop->places.request);
-  if (loop->mapped && ord_cuda_enter(device, NULL)) {
-    ord_cuda_pause_captures(&device->base);
-    (void)device->call.MemFreeHost(loop->mapped);
-    ord_cuda_resume_captures(&device->base);
-  }
+  ord_cuda_release_pinned(device, loop->mapped);
   free(loop);
 }

@@ -47,6 +47,23 @@ void ord_cuda_release(ord_device *base, void *memory) {
   ord_cuda_resume_captures(&device->base);
 }
 
+bool ord_cuda_allocate_pinned(ord_cuda_device *device, size_t bytes, const char *what, unsigned char **out,
+                              ord_error *err) {
+  void *memory = NULL;
+  ord_cuda_pause_captures(&device->base);
+  const CUresult code = device->call.MemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  ord_cuda_resume_captures(&device->base);
+  *out = code == CUDA_SUCCESS ? memory : NULL;
+  return ord_cuda_check(device, code, "cuMemHostAlloc", what, err);
+}
+
+void ord_cuda_release_pinned(ord_cuda_device *device, void *memory) {
+  if (!memory || !ord_cuda_enter(device, NULL)) return;
+  ord_cuda_pause_captures(&device->base);
+  (void)device->call.MemFreeHost(memory);
+  ord_cuda_resume_captures(&device->base);
+}
+
 /* ---- queues ---- */
 
 static bool make_stream(ord_cuda_device *device, ord_cuda_stream *stream, ord_error *err) {
@@ -66,10 +83,7 @@ bool ord_cuda_queue_create(ord_device *base, ord_queue **out, ord_error *err) {
   ord_cuda_queue *queue = calloc(1, sizeof *queue);
   if (!queue) return ord_fail_memory(err, "making a queue");
   queue->base.device = base;
-  ord_cuda_pause_captures(&device->base);
-  const CUresult code = device->call.MemHostAlloc((void **)&queue->staging, STAGING_BYTES, CU_MEMHOSTALLOC_PORTABLE);
-  ord_cuda_resume_captures(&device->base);
-  if (!ord_cuda_check(device, code, "cuMemHostAlloc", "making a queue", err) ||
+  if (!ord_cuda_allocate_pinned(device, STAGING_BYTES, "making a queue", &queue->staging, err) ||
       !make_stream(device, &queue->run, err) || !make_stream(device, &queue->capture, err)) {
     ord_cuda_queue_destroy(&queue->base);
     return false;
@@ -87,9 +101,9 @@ void ord_cuda_queue_destroy(ord_queue *base) {
     ord_cuda_pause_captures(&device->base);
     if (queue->run.base.handle) (void)device->call.StreamDestroy(ord_cuda_handle(&queue->run));
     if (queue->capture.base.handle) (void)device->call.StreamDestroy(ord_cuda_handle(&queue->capture));
-    if (queue->staging) (void)device->call.MemFreeHost(queue->staging);
     ord_cuda_resume_captures(&device->base);
   }
+  ord_cuda_release_pinned(device, queue->staging);
   free(queue);
 }
 
