@@ -61,7 +61,7 @@ int cli_bench(const cli_request *request) {
   cli_request filled = *request;
   fill_defaults(&filled);
   if (strcmp(cli_device(request), "cuda") == 0) return bench_run_cuda(&filled);
-  if (request->loop && strcmp(request->loop, "auto") != 0 && strcmp(request->loop, "off") != 0) {
+  if (cli_loop(request) == ORD_LOOP_WHOLE || cli_loop(request) == ORD_LOOP_AHEAD) {
     cli_say(stderr, "ordito: --loop: found '%s' on the CPU, which makes a run for each token; wanted --device cuda\n",
             request->loop);
     return CLI_USAGE;

@@ -39,12 +39,12 @@ bool bench_cuda_forgive(bench_cuda *b, int section, const ord_error *err) {
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
 static void leave_out_loops(bench_cuda *b) {
-  const char *loop = b->request->loop ? b->request->loop : "auto";
-  const bool is_all = strcmp(loop, "auto") == 0;
-  if (!is_all && strcmp(loop, "ahead") != 0) bench_cuda_leave_out(b, BENCH_SECTION_ahead, "--loop %s", loop);
-  if (is_all || strcmp(loop, "whole") == 0) return;
-  bench_cuda_leave_out(b, BENCH_SECTION_whole, "--loop %s", loop);
-  bench_cuda_leave_out(b, BENCH_SECTION_cancel, "--loop %s", loop);
+  const uint32_t loop = cli_loop(b->request);
+  if (loop == ORD_LOOP_AUTO) return; /* all of them */
+  if (loop != ORD_LOOP_AHEAD) bench_cuda_leave_out(b, BENCH_SECTION_ahead, "--loop %s", b->request->loop);
+  if (loop == ORD_LOOP_WHOLE) return;
+  bench_cuda_leave_out(b, BENCH_SECTION_whole, "--loop %s", b->request->loop);
+  bench_cuda_leave_out(b, BENCH_SECTION_cancel, "--loop %s", b->request->loop);
 }
 
 /* All sections that need what is not there. */

@@ -98,6 +98,7 @@ uint32_t cli_type_of(const char *word);
 const char *cli_type_name(uint32_t type); /* the word; static */
 /* Where in a list that ends with NULL a word stands that options.def allows. */
 uint32_t cli_place_of(const char *word, const char *const *words);
+uint32_t cli_loop(const cli_request *request); /* ORD_LOOP_* */
 void cli_session_options(const cli_request *request, ord_session_options *out);
 /* What a verb works on; free with cli_close in any case. */
 typedef struct cli_stage {

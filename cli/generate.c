@@ -191,9 +191,8 @@ static uint32_t token_limit(const cli_request *request, const ord_model *model, 
 static int generate(const cli_request *request, cli_stage *stage, const int32_t *prompt, size_t prompt_count) {
   ord_error err = ORD_ERROR_INIT;
   ord_generate_result result = {.struct_size = sizeof result};
-  static const char *const loops[] = {"auto", "off", "whole", "ahead", NULL}; /* in the order of ord_loop_mode */
   const ord_generate_options options = {.struct_size = sizeof options,
-                                        .loop = request->loop ? cli_place_of(request->loop, loops) : ORD_LOOP_AUTO,
+                                        .loop = cli_loop(request),
                                         .max_tokens = token_limit(request, stage->model, prompt_count),
                                         .temperature = (float)request->temperature,
                                         .top_k = (int32_t)request->top_k,

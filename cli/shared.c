@@ -168,6 +168,11 @@ uint32_t cli_place_of(const char *word, const char *const *words) {
   return place;
 }
 
+uint32_t cli_loop(const cli_request *request) {
+  static const char *const loops[] = {"auto", "off", "whole", "ahead", NULL}; /* in the order of ord_loop_mode */
+  return request->loop ? cli_place_of(request->loop, loops) : ORD_LOOP_AUTO;
+}
+
 void cli_session_options(const cli_request *request, ord_session_options *out) {
   static const char *const policies[] = {"require", "prefer", "off", NULL}; /* in the order of ord_capture_policy */
   *out = (ord_session_options){.struct_size = sizeof *out};
