@@ -202,7 +202,7 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
   output out = {.id = malloc(((size_t)options.max_tokens + 1) * sizeof *out.id),
                 .request = request,
                 .session = stage->session,
-                .device = ord_context_device(stage->context),
+                .device = ord_context_device_info(stage->context)->name,
                 .swap_code = -1,
                 .swap_error = ORD_ERROR_INIT};
   if (!out.id) {

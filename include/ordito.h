@@ -105,12 +105,10 @@ ORD_API void ord_context_destroy(ord_context *context);
  * session or a report or swaps a kernel with this context; sessions may run. */
 ORD_API ORD_MUST_CHECK bool ord_context_load_plugin(ord_context *context, const char *file, const char **out_name,
                                                     ord_error *err);
-/* As the device calls itself: "cpu", "NVIDIA H200", "SIMULATED CUDA device (sm_90)". */
-ORD_API const char *ord_context_device(const ord_context *context);
 /* How many threads compute, the calling one included. */
 ORD_API uint32_t ord_context_threads(const ord_context *context);
-/* What kernels are told of the device. Borrowed, valid until the context is destroyed. The name of a device whose times
- * mean nothing begins with "SIMULATED". */
+/* What kernels are told of the device. Borrowed, valid until the context is destroyed. `name` is what it calls itself:
+ * "cpu", "NVIDIA H200", "SIMULATED CUDA device (sm_90)"; that of a device whose times mean nothing begins so. */
 ORD_API const ord_device_info *ord_context_device_info(const ord_context *context);
 /* What the host did for the device in all sessions of the context, since it was made. All 0 on the CPU. */
 typedef struct ord_driver_use {
@@ -497,7 +495,7 @@ typedef struct ord_kernel_row {
   uint32_t struct_size;
   uint32_t index, count; /* its number among the `count` rows that the options choose */
   ord_row_state state;
-  const char *device; /* as ord_context_device tells it */
+  const char *device; /* its name, as ord_context_device_info has it */
   const char *row;    /* "matmul_plain:12", its name, shorter than ORD_ROW_NAME_BYTES */
   const char *kernel, *op, *operands, *attributes;
   const char *text; /* why it was refused or failed */

@@ -90,8 +90,6 @@ bool ord_context_load_plugin(ord_context *context, const char *file, const char 
   return true;
 }
 
-const char *ord_context_device(const ord_context *context) { return context->device->info.name; }
-
 uint32_t ord_context_threads(const ord_context *context) { return ord_pool_threads(context->device->pool); }
 
 const ord_device_info *ord_context_device_info(const ord_context *context) { return &context->device->info; }
