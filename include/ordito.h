@@ -410,7 +410,7 @@ typedef struct ord_timing {
   uint64_t busy_ns;  /* out, by_thread: summed over the phases, the time of the thread that was busy longest */
   uint64_t clock_ns; /* out, by_thread: part of run_ns that those threads needed to take the time; not in busy_ns */
   uint32_t phases;   /* out: launches of the run, each with a barrier behind it */
-  bool by_device;    /* GPU: device_ns and empty_ns; ORD_UNSUPPORTED elsewhere */
+  bool by_device;    /* GPU: device_ns and empty_ns, which by_step gives there too; ORD_UNSUPPORTED elsewhere */
   /* NULL, or what is read before the run, outside of its times: so that no cache holds what the run reads, and, on a
    * GPU, often enough, so that the host has launched the run before the device comes to it. */
   ord_probe *probe;

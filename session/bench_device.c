@@ -23,9 +23,9 @@ bool ord_run_marks_begin(ord_session *session, ord_timing *timing, ord_device_cl
   const ord_device_table *table = table_of(session);
   *out = NULL;
   timing->device_ns = timing->empty_ns = 0;
-  if (timing->by_step && table->clock_create) timing->by_device = true;
   if (timing->by_device && !table->clock_create) return fail_no_clock(session, err);
-  if (timing->by_device && !table->clock_create(session->queue, EMPTY_PAIRS + 2, out, err)) return false;
+  const bool is_marked = table->clock_create && (timing->by_device || timing->by_step);
+  if (is_marked && !table->clock_create(session->queue, EMPTY_PAIRS + 2, out, err)) return false;
   bool done = !timing->probe || ord_probe_launch(timing->probe, session->queue, timing->probe_passes, err);
   for (int i = 0; done && *out && i < EMPTY_PAIRS + 1; i++) done = table->clock_mark(*out, err);
   if (!done) ord_run_marks_destroy(session, *out);

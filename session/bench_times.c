@@ -186,12 +186,13 @@ void ord_lane_times_end(const ord_session *session, ord_lane *lane, ord_timing *
     lane->times->thread_runs++;
   }
   if (!timing->by_step) return;
-  /* The marks around the steps are read before the one behind the run is made. */
-  if (timing->by_device) timing->device_ns = 0;
-  for (uint32_t i = 0; timing->by_device && i < lane->plan->step_count; i++)
-    timing->device_ns += lane->times->step_ns[i];
-  for (uint32_t i = 0; i < lane->plan->step_count; i++)
+  uint64_t all_ns = 0;
+  for (uint32_t i = 0; i < lane->plan->step_count; i++) {
     note_work(lane, session->queue->device->is_host_memory, i, timing->empty_ns);
+    all_ns += lane->times->step_ns[i];
+  }
+  /* The marks around the steps are read before the one behind the run is made. */
+  if (session->queue->device->table->clock_create) timing->device_ns = all_ns;
   lane->times->step_runs++;
 }
 
