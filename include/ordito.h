@@ -113,7 +113,7 @@ ORD_API const ord_device_info *ord_context_device_info(const ord_context *contex
 /* What the host did for the device in all sessions of the context, since it was made. All 0 on the CPU. */
 typedef struct ord_driver_use {
   uint32_t struct_size;
-  uint64_t calls;   /* of the device's driver, polls left out */
+  uint64_t calls;   /* of the device's driver, but for polls and for what gives things back */
   uint64_t polls;   /* how often it was asked, in waiting for a token, whether all is well */
   uint64_t wait_ns; /* wall time in which the host had nothing to do but to wait for the device */
 } ord_driver_use;

@@ -178,7 +178,7 @@ static bool look_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *
                        ord_error *err) {
   for (uint32_t looks = 0;; looks++) {
     if (looks % LOOKS == 0 && is_cancellable && is_cancelled(loop))
-      return ord_fail(err, ORD_CANCELLED, "the generation was cancelled after %u tokens", loop->taken);
+      return ord_fail(err, ORD_CANCELLED, "the generation was cancelled");
     if (is_there(loop)) return true;
     ord_pause_core();
     if (looks % LOOKS != LOOKS - 1) continue;

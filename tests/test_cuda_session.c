@@ -537,7 +537,7 @@ static void cancel_and_go_on(ord_session *session, uint32_t loop, const talk *wa
   pthread_join(thread, NULL);
   assert_false(done);
   assert_int_equal(err.code, ORD_CANCELLED);
-  if (loop != ORD_LOOP_OFF) assert_string_equal(err.text, "the generation was cancelled after 2 tokens");
+  if (loop != ORD_LOOP_OFF) assert_string_equal(err.text, "the generation was cancelled");
   assert_int_equal(c.talk.count, CANCEL_AT);
   assert_memory_equal(c.talk.id, wanted->id, CANCEL_AT * sizeof *wanted->id);
   options.max_tokens = TOKENS - CANCEL_AT;
