@@ -259,8 +259,8 @@ static ord_step *add_rogue(hand_plan *h, rogue *r, const rogue_case *row, ord_ke
             "asked): "
 #define HOST_COPY                                                                                                      \
   BEGINNING                                                                                                            \
-      "capture failed: found a copy from or to the host's memory in its work; wanted kernels, memsets and copies "     \
-      "within the device"
+  "capture failed: found a copy from or to the host's memory in its work; wanted kernels, memsets and copies "         \
+  "within the device"
 #define INVALIDATED " failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)"
 
 static const rogue_case bad_captures[] = {

@@ -19,13 +19,13 @@ static bool whole_path(const setup *how, ord_error *err) {
   stage s = {0};
   char *messages = NULL, *show = NULL, *explain = NULL;
   const ord_show_options all = {.struct_size = sizeof all, .passes = true, .plan = true, .session = &generates};
-  const bool done = ord_context_create(&where, &s.context, err) &&
-                    ord_model_load_text(s.context, "small.yaml", SMALL_MODEL, strlen(SMALL_MODEL), NULL, &s.model, &messages, err) &&
-                    ord_model_open_weights(s.model, &random, NULL, err) &&
-                    ord_model_report_show(s.model, &all, &show, err) &&
-                    ord_model_report_explain(s.model, &generates, true, &explain, err) &&
-                    ord_session_create(s.model, &generates, &s.session, err) &&
-                    ord_session_generate(s.session, NULL, 0, &options, NULL, NULL, NULL, err);
+  const bool done =
+      ord_context_create(&where, &s.context, err) &&
+      ord_model_load_text(s.context, "small.yaml", SMALL_MODEL, strlen(SMALL_MODEL), NULL, &s.model, &messages, err) &&
+      ord_model_open_weights(s.model, &random, NULL, err) && ord_model_report_show(s.model, &all, &show, err) &&
+      ord_model_report_explain(s.model, &generates, true, &explain, err) &&
+      ord_session_create(s.model, &generates, &s.session, err) &&
+      ord_session_generate(s.session, NULL, 0, &options, NULL, NULL, NULL, err);
   ord_text_free(messages);
   ord_text_free(show);
   ord_text_free(explain);

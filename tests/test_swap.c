@@ -389,7 +389,8 @@ static void what_lies_behind_a_row_is_not_compared(void **state) {
   ord_error err = ORD_ERROR_INIT;
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
   const char *const naive = "attention=attention_naive";
-  const ord_session_options options = {.struct_size = sizeof options, .pin = &naive, .pin_count = 1, .capture = ORD_CAPTURE_OFF};
+  const ord_session_options options = {
+      .struct_size = sizeof options, .pin = &naive, .pin_count = 1, .capture = ORD_CAPTURE_OFF};
   stage s = {.context = open_liars()};
   MUST(ord_model_load_text(s.context, "rows.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
   MUST(ord_model_open_weights(s.model, &random, NULL, &err));
