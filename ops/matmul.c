@@ -156,6 +156,7 @@ static const ord_case matmul_cases[] = {
     /* layouts */
     {"in[3,$] weight^[33,$] bias[33]", "$=1,2,7,32,33,64,130"},
     {"in[1,65] weight^:bf16[33,65]", ""},
+    {"in[3,65] weight^:bf16[33,65]", ""},
     {"in[3,65] weight^:f16[33,65]", ""},
     {"in[3,65] weight^:i8[33,65] bias[33]", ""},
     {"in[3,65] weight+[33,65] bias+[33]", ""},
