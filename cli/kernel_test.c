@@ -60,7 +60,7 @@ static void test_rows(const cli_request *request, uint32_t first, int pipe) {
                                            .row = request->row,
                                            .cpu = request->cpu,
                                            .first = first,
-                                           .device = request->simulated ? "cuda" : request->device,
+                                           .device = cli_device(request),
                                            .simulated = request->simulated,
                                            .checked = request->simulated};
   message end = {.kind = THE_END};

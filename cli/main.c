@@ -2,10 +2,13 @@
  *
  * ordito VERB: finds the verb, reads its options, runs it.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -56,7 +59,16 @@ static int fail_verb(const char *found) {
   return CLI_USAGE;
 }
 
+/* A closed stream's number would go to the next file that is opened, a library's perhaps, and what is printed into it.
+ * These can be opened, but not be used as the stream is: reading and writing fail as if it were closed. */
+static void keep_streams_closed(void) {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int count, char **argument) {
+  keep_streams_closed();
   signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond the limit is a failed write with a message, no signal */
   if (count < 2) {
     print_usage(stderr);

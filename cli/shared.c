@@ -58,6 +58,7 @@ const char *cli_device(const cli_request *request) {
   ord_context_options options = {.struct_size = sizeof options};
   if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
   if (request->device) return request->device;
+  if (request->simulated) return "cuda"; /* no other device is simulated */
   return options.device ? options.device : "cpu";
 }
 
@@ -67,7 +68,7 @@ int cli_open_context(const cli_request *request, ord_context **out) {
   if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
   if (request->threads >= 0) options.threads = (int)request->threads;
   if (request->cpu) options.cpu = request->cpu;
-  if (request->device) options.device = request->device;
+  options.device = cli_device(request);
   options.simulated = request->simulated;
   options.checked = request->checked;
   options.no_dependent_launch = request->no_dependent_launch;

@@ -10,6 +10,8 @@
 
 #include "runtime/cuda.h"
 #include "runtime/cuda_images.h"
+#include "runtime/plugin_elf.h"
+#include "runtime/plugin_image.h"
 #include "runtime/text.h"
 
 typedef struct loaded_kernel {
@@ -64,21 +66,13 @@ static bool simulated_file(const ord_cuda_plugin *plugin, const char *name, char
   return ord_text_give(&path, "loading a device image", out, err);
 }
 
-/* The whole file; malloc'ed. */
-static bool read_file(const char *path, void **out, ord_error *err) {
-  FILE *file = fopen(path, "rb");
-  long bytes = -1;
-  void *memory = NULL;
-  if (file && fseek(file, 0, SEEK_END) == 0) bytes = ftell(file);
-  if (bytes > 0) memory = malloc((size_t)bytes);
-  const bool done = memory && fseek(file, 0, SEEK_SET) == 0 && fread(memory, 1, (size_t)bytes, file) == (size_t)bytes;
-  if (file) fclose(file);
-  if (done) {
-    *out = memory;
-    return true;
-  }
-  free(memory);
-  return ord_fail(err, ORD_UNSUPPORTED, "%s cannot be read; wanted an image for the simulated CUDA device", path);
+/* The whole file, which the simulated driver maps: one that was cut would end the process there. */
+static bool read_file(const char *path, ord_image_file *out, ord_error *err) {
+  ord_elf_plugin unused;
+  if (!ord_image_file_read(path, out, err)) return false;
+  if (ord_elf_read_plugin(path, out->bytes, out->size, &unused, err)) return true;
+  ord_image_file_finish(out);
+  return false;
 }
 
 static bool load_bytes(ord_cuda_plugin *plugin, const void *bytes, loaded_image *image, ord_error *err) {
@@ -97,11 +91,11 @@ static bool load_image(ord_cuda_plugin *plugin, loaded_image *image, ord_error *
   if (!is_simulated)
     return ord_fail(err, ORD_INVALID, "plugin %s has no image '%s' for CUDA devices", plugin_name(plugin), image->name);
   char *path = NULL;
-  void *bytes = NULL;
+  ord_image_file file = {0};
   if (!simulated_file(plugin, image->name, &path, err)) return false;
-  const bool done = read_file(path, &bytes, err) && load_bytes(plugin, bytes, image, err);
+  const bool done = read_file(path, &file, err) && load_bytes(plugin, file.bytes, image, err);
   free(path);
-  free(bytes);
+  ord_image_file_finish(&file);
   return done;
 }
 

@@ -66,6 +66,8 @@ static void wrong_input(void **state) {
   (void)state;
   static const command_row row[] = {
       {SMALL, 0, "", "7 tokens after the first"},
+      {"generate small.yaml --random-weights 1 --context 64 --tokens 8 --simulated", 0, "", "SIMULATED CUDA device"},
+      {SMALL " >&-", 4, NULL, "ordito: the output could not be written"},
       {SMALL " --loop wohle", 2, NULL, "--loop: found 'wohle'; wanted auto|off|whole|ahead"},
       {SMALL " --capture maybe", 2, NULL, "--capture: found 'maybe'; wanted require|prefer|off"},
       {SMALL " --capture off --loop whole", 3, NULL,
@@ -132,6 +134,21 @@ static void wrong_machine(void **state) {
   }
 }
 
+/* An image for the simulated device that is not whole; the plugin beside it is. */
+static void cut_image(void **state) {
+  (void)state;
+  static const char *const plugins = ORDITO_BUILD_DIRECTORY "/lib/ordito/plugins";
+  char prepare[1024];
+  snprintf(prepare, sizeof prepare,
+           "cd %s && mkdir -p cut/simulated && cp %s/cuda_core.so cut && cp %s/simulated/cuda_core.* cut/simulated && "
+           "head -c 9000 %s/simulated/cuda_core.norm.so >cut/simulated/cuda_core.norm.so",
+           folder, plugins, plugins, plugins);
+  assert_int_equal(system(prepare), 0);
+  check_command(&(command_row){SMALL " --plugin cut/cuda_core.so", 1, NULL,
+                               "cuda_core.norm.so: ELF file is damaged or cut; one of its segments lies outside its "
+                               "9000 bytes\n"});
+}
+
 /* ---- an interrupt ------------------------------------------------------------------------------------------------ */
 
 /* In the middle of a loop of many tokens, once the first has been read. */
@@ -173,6 +190,7 @@ int main(void) {
       cmocka_unit_test(every_way_gives_the_same_text),
       cmocka_unit_test(wrong_input),
       cmocka_unit_test(wrong_machine),
+      cmocka_unit_test(cut_image),
       cmocka_unit_test(an_interrupt_ends_a_loop),
   };
   return cmocka_run_group_tests(tests, make_model, remove_folder);

@@ -208,7 +208,7 @@ static void services(void **state) {
   void *kernel = NULL;
   ord_plugin_error fault = {.struct_size = sizeof fault};
   assert_int_not_equal(host->image_kernel(host->context, "nonsense", "k", 0, &kernel, &fault), ORD_OK);
-  assert_non_null(strstr(fault.text, cuda_options()->is_simulated ? "simulated/cuda_core.nonsense.so cannot be read"
+  assert_non_null(strstr(fault.text, cuda_options()->is_simulated ? "simulated/cuda_core.nonsense.so: cannot be opened"
                                                                   : "plugin cuda_core has no image 'nonsense'"));
   assert_int_equal(host->image_kernel(host->context, "elementwise", "nonsense", 0, &kernel, &fault), ORD_DEVICE_FAILED);
   assert_non_null(strstr(fault.text, "loading kernel 'nonsense' of image 'elementwise' of plugin cuda_core: "

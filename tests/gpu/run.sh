@@ -26,13 +26,25 @@ while [ $# -gt 0 ]; do
   shift
 done
 source=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "${1:-$source}" && pwd)
+build=${1:-$source}
+if [ $# -gt 1 ] || [ ! -x "$build/tests/print_cuda_device" ]; then
+  echo "run.sh: found '$*'; wanted options, then one build tree with the CUDA tests, or none beside a packed folder" >&2
+  exit 2
+fi
+build=$(cd "$build" && pwd)
 out=${OUT:-$PWD}
 mkdir -p "$out/gpu_logs"
 out=$(cd "$out" && pwd)
 logs=$out/gpu_logs
 work=$(mktemp -d)
+running=""
+# What runs is a group of processes of its own, that of `timeout`, which hands a signal on to it.
+stop() {
+  [ -z "$running" ] || kill "$running" 2>/dev/null || true
+  exit 130
+}
 trap 'rm -rf "$work"' EXIT
+trap stop INT TERM
 begin=$(date +%s)
 : >"$work/rows"
 : >"$work/cases"
@@ -110,7 +122,10 @@ run() {
   [ "$bound" -gt 0 ] || return 0
   from=$(date +%s)
   status=0
-  timeout -k 5 "$bound" "$@" >"$logs/$stage.log" 2>&1 || status=$?
+  timeout -k 5 "$bound" "$@" >"$logs/$stage.log" 2>&1 </dev/null &
+  running=$!
+  wait "$running" || status=$?
+  running=""
   took=$(($(date +%s) - from))
   outcome=passed
   remark=""
