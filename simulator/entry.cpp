@@ -119,6 +119,10 @@ CUresult cuInit(unsigned flags) {
   return enter(needs::nothing, [](driver &d, lock &) {
     if (d.is_initialised) return CUDA_SUCCESS;
     d.set = read_settings();
+    if (!d.set.wrong.empty()) {
+      set_fault(d, CUDA_ERROR_INVALID_VALUE, d.set.wrong);
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     if (!d.set.devices) return CUDA_ERROR_NO_DEVICE;
     if (!d.memory.open()) return CUDA_ERROR_OUT_OF_MEMORY;
     d.random = d.set.seed;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace simulated {
 
@@ -25,6 +26,7 @@ struct settings {
   unsigned losing_kernel = 0;            // LOSE_AT_KERNEL: the n-th one, from 1, finds no device
   int driver_version = 13000;            // DRIVER_VERSION
   int devices = 1;                       // DEVICES: 0 or 1
+  std::string wrong;                     // the first that is not understood, in words; cuInit fails with it
 };
 
 settings read_settings();
