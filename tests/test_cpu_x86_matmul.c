@@ -64,8 +64,15 @@ static void on_each_level(level_fn test) {
 /* ---- conformance ---- */
 
 static void check_conformance(const ord_kernel *kernel, const ord_case_options *options) {
-  static const char *const reason[] = {"is f16; wanted",  "is bf16; wanted f32", "is q8_0; wanted", "is q4_0; wanted",
-                                       "is q4_1; wanted", "bytes apart",         "with 'by'",       NULL};
+  static const char *const reason[] = {"products are wanted in f16; wanted f32, bf16 or i8",
+                                       "is f16; wanted",
+                                       "is bf16; wanted f32",
+                                       "is q8_0; wanted",
+                                       "is q4_0; wanted",
+                                       "is q4_1; wanted",
+                                       "bytes apart",
+                                       "with 'by'",
+                                       NULL};
   conformance_run_on(kernel, options, reason);
 }
 
