@@ -54,12 +54,16 @@ static void print_log(void *context, int level, const char *text) {
   if (level >= ORD_LOG_WARNING) cli_say(stderr, "ordito: %s\n", text);
 }
 
+static const char *choose_device(const cli_request *request, const char *configured) {
+  if (request->device) return request->device;
+  if (request->simulated) return "cuda"; /* no other device is simulated */
+  return configured ? configured : "cpu";
+}
+
 const char *cli_device(const cli_request *request) {
   ord_context_options options = {.struct_size = sizeof options};
   if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
-  if (request->device) return request->device;
-  if (request->simulated) return "cuda"; /* no other device is simulated */
-  return options.device ? options.device : "cpu";
+  return choose_device(request, options.device);
 }
 
 int cli_open_context(const cli_request *request, ord_context **out) {
@@ -68,7 +72,7 @@ int cli_open_context(const cli_request *request, ord_context **out) {
   if (request->run_config) ord_run_config_apply(request->run_config, &options, NULL, NULL);
   if (request->threads >= 0) options.threads = (int)request->threads;
   if (request->cpu) options.cpu = request->cpu;
-  options.device = cli_device(request);
+  options.device = choose_device(request, options.device);
   options.simulated = request->simulated;
   options.checked = request->checked;
   options.no_dependent_launch = request->no_dependent_launch;
