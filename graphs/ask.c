@@ -35,16 +35,14 @@ bool ord_graph_ask(const ord_graph *graph, const ord_graph_node *node, const ord
 
 bool ord_node_is_pinned(const ord_graph_node *node, const ord_pass_options *options) {
   for (uint32_t i = 0; i < options->chooser->pin_count; i++)
-    if (ord_pin_matches(&options->chooser->pin[i], node->op->name, node->path, node->path_count)) return true;
+    if (ord_pin_selects(options->chooser, i, node->op->name, node->path, node->path_count)) return true;
   return false;
 }
 
 bool ord_pins_allow(const ord_pass_options *options, const ord_graph_node *part, const ord_graph_node *whole) {
-  for (uint32_t i = 0; i < options->chooser->pin_count; i++) {
-    const ord_pin *pin = &options->chooser->pin[i];
-    if (ord_pin_matches(pin, part->op->name, part->path, part->path_count) &&
-        !ord_pin_matches(pin, whole->op->name, whole->path, whole->path_count))
+  for (uint32_t i = 0; i < options->chooser->pin_count; i++)
+    if (ord_pin_selects(options->chooser, i, part->op->name, part->path, part->path_count) &&
+        !ord_pin_selects(options->chooser, i, whole->op->name, whole->path, whole->path_count))
       return false;
-  }
   return true;
 }

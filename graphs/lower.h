@@ -10,6 +10,12 @@
 #include "runtime/device.h"
 #include "runtime/pages.h"
 
+/* The first pin whose kernel does not serve a node that it selects. */
+typedef struct ord_refused_pin {
+  const ord_pin *pin; /* NULL: none */
+  ord_error why;      /* names the node */
+} ord_refused_pin;
+
 typedef struct ord_lower_options {
   const ord_chooser *chooser;
   ord_weight_store *store; /* NULL only if the graph has no weights or `dry` is set */
@@ -17,6 +23,7 @@ typedef struct ord_lower_options {
   bool dry;                /* choose and place, but read no weight and prepare no kernel: for show, explain, check */
   ord_log_fn log;          /* a line per op that fell to the reference; may be NULL */
   void *log_context;
+  ord_refused_pin *refused; /* filled where the plan fails; may be NULL */
 } ord_lower_options;
 
 /* All nodes that no kernel serves are told at once in *err (code ORD_UNSUPPORTED). */

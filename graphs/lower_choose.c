@@ -141,6 +141,7 @@ static bool choose_step(ord_lower *lower, uint32_t n, ord_error *err) {
 enum { TOLD_MAX = 5 }; /* nodes without a kernel that a message lists; the reasons are often the same */
 
 static bool choose_steps(ord_lower *lower, ord_error *err) {
+  ord_refused_pin *refused_pin = lower->options->refused;
   ord_text refusals = {0};
   uint32_t refused = 0;
   for (uint32_t n = 0; n < lower->plan->step_count; n++) {
@@ -151,6 +152,8 @@ static bool choose_steps(ord_lower *lower, ord_error *err) {
       ord_text_finish(&refusals);
       return false;
     }
+    const ord_pin *pin = lower->plan->step[n].choice.pin;
+    if (refused_pin && !refused_pin->pin) *refused_pin = (ord_refused_pin){pin, refusal};
     if (refused++ < TOLD_MAX) ord_text_add(&refusals, "\n%s", refusal.text);
   }
   if (refused > TOLD_MAX) ord_text_add(&refusals, "\nand %u more", refused - TOLD_MAX);

@@ -187,7 +187,9 @@ typedef enum {
 
 typedef struct ord_session_options {
   uint32_t struct_size;
-  const char *const *pin; /* "SELECTOR=KERNEL[@PLUGIN]" */
+  /* "SELECTOR=KERNEL[@PLUGIN]". A pin holds in each plan where its kernel serves every node that it selects; a plan
+   * that goes without is told in the log, and it is an error where a pin holds in none. */
+  const char *const *pin;
   uint32_t pin_count;
   const char *const *disabled_pass; /* of ord_pass_name */
   uint32_t disabled_pass_count;
@@ -261,16 +263,17 @@ typedef struct ord_swap_result {
  * with these, and lets them take over from the next run on by the exchange of one pointer. Caches, inputs, positions
  * and the outputs of the last run stay.
  *
- * Compared is a run of the inputs that are set, in copies of the caches, at the place where the last run was; so there
- * must have been one since the session was made or reset. The difference is that of the outputs (and kept values) with
- * floating-point numbers and of what the run appended to the caches: in each the largest difference of two numbers,
- * over the largest number that the kernels in use have there; the worst of all counts. Rows behind a row's length do
- * not. A NaN differs from everything. The default tolerance is that of the conformance tests: 2^-23 * (16 + n) + 8 * p,
- * n the largest dim of an operand of the swapped nodes, p half a step of the coarsest type that products are made or
- * keys and values kept in (f32 0, tf32 and f16 2^-11, bf16 2^-8, int8 2^-7).
+ * Compared is, in each plan, a run of the inputs that are set, cut to the tokens that the plan serves, in copies of the
+ * caches, at the place where the last run was; so there must have been one since the session was made or reset. The
+ * difference is that of the outputs (and kept values) with floating-point numbers and of what the run appended to the
+ * caches: in each the largest difference of two numbers, over the largest number that the kernels in use have there;
+ * the worst of all counts. Rows behind a row's length do not. A NaN differs from everything. The default tolerance is
+ * that of the conformance tests: 2^-23 * (16 + n) + 8 * p, n the largest dim of an operand of the swapped nodes, p half
+ * a step of the coarsest type that products are made or keys and values kept in (f32 0, tf32 and f16 2^-11, bf16 2^-8,
+ * int8 2^-7).
  *
- * An error where a pin selects nothing or changes nothing (the same kernel of a plugin with the same digest), where a
- * kernel refuses, fails or differs by more than the tolerance: then the session goes on as it was, bit for bit.
+ * An error where a pin selects nothing, holds in no plan or changes nothing (the same kernel of a plugin with the same
+ * digest), where a kernel fails or differs by more than the tolerance: then the session goes on as it was, bit for bit.
  * `out` (may be NULL) is filled in either case. */
 ORD_API ORD_MUST_CHECK bool ord_session_swap_kernel(ord_session *session, const ord_swap_options *options,
                                                     ord_swap_result *out, ord_error *err);

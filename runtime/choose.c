@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-#include "runtime/text.h"
-
 typedef struct {
   const ord_plugin_entry *plugin;
   const ord_kernel *kernel;
@@ -44,6 +42,11 @@ bool ord_pin_parse(ord_arena *arena, const char *text, ord_pin *out, ord_error *
   return true;
 }
 
+void ord_pin_tell(const ord_pin *pin, ord_text *text) {
+  ord_text_add(text, "%s=%s", pin->selector, pin->kernel);
+  if (pin->plugin) ord_text_add(text, "@%s", pin->plugin);
+}
+
 /* `*` stands for any text, `?` for one character. On a mismatch the last star takes one character more. */
 static bool matches_glob(const char *glob, const char *text) {
   const char *star = NULL, *resume = NULL;
@@ -72,10 +75,16 @@ bool ord_pin_matches(const ord_pin *pin, const char *op, const char *const *path
   return false;
 }
 
+bool ord_pin_selects(const ord_chooser *chooser, uint32_t index, const char *op, const char *const *path,
+                     uint32_t path_count) {
+  const bool counts = !chooser->refusal || !chooser->refusal[index];
+  return counts && ord_pin_matches(&chooser->pin[index], op, path, path_count);
+}
+
 static const ord_pin *find_pin(const ord_chooser *chooser, const char *op, const char *const *path,
                                uint32_t path_count) {
   for (uint32_t i = chooser->pin_count; i-- > 0;)
-    if (ord_pin_matches(&chooser->pin[i], op, path, path_count)) return &chooser->pin[i];
+    if (ord_pin_selects(chooser, i, op, path, path_count)) return &chooser->pin[i];
   return NULL;
 }
 
@@ -264,9 +273,9 @@ static void list_plugins(const ord_chooser *chooser, ord_text *text) {
 }
 
 static void tell_unknown_pin(const kernel_contest *contest, ord_text *text) {
-  const ord_pin *pin = contest->pin;
-  ord_text_add(text, "pin %s=%s%s%s: no such kernel of op '%s'; ", pin->selector, pin->kernel, pin->plugin ? "@" : "",
-               pin->plugin ? pin->plugin : "", contest->node->op);
+  ord_text_add(text, "pin ");
+  ord_pin_tell(contest->pin, text);
+  ord_text_add(text, ": no such kernel of op '%s'; ", contest->node->op);
   ord_text_add(text, contest->count ? "wanted one of " : "there is no kernel of this op; plugins: ");
   for (uint32_t i = 0; i < contest->count; i++)
     ord_text_add(text, "%s%s@%s", i ? ", " : "", contest->entry[i].kernel->name,
@@ -283,10 +292,11 @@ static void tell_reasons(const kernel_contest *contest, ord_text *text) {
 }
 
 /* No contender may win: says why. `has_reference`: the reference would serve, but the policy denies it. */
-static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_error *err) {
+static bool fail_choice(const kernel_contest *contest, bool has_reference, ord_choice *out, ord_error *err) {
   ord_text text = {0};
   bool any_asked = false;
   for (uint32_t i = 0; i < contest->count; i++) any_asked |= contest->entry[i].is_asked;
+  *out = (ord_choice){.pin = any_asked ? contest->pin : NULL};
   if (contest->pin && !any_asked) {
     tell_unknown_pin(contest, &text);
   } else if (contest->pin) {
@@ -322,8 +332,8 @@ bool ord_choose(const ord_chooser *chooser, const ord_node *node, const char *co
   } else {
     const contender *winner = find_winner(&contest);
     const bool is_denied = winner && winner->plugin->is_reference && chooser->deny_fallback && !contest.pin;
-    is_chosen =
-        winner && !is_denied ? fill_choice(&contest, winner, arena, out, err) : fail_choice(&contest, is_denied, err);
+    is_chosen = winner && !is_denied ? fill_choice(&contest, winner, arena, out, err)
+                                     : fail_choice(&contest, is_denied, out, err);
   }
   ord_arena_finish(&scratch);
   return is_chosen;

@@ -52,7 +52,7 @@ static bool make_graph(const ord_session *session, ord_lanes *lanes, ord_lane *l
     ord_graph_destroy(bound);
     return ord_fail_memory(err, "running passes");
   }
-  const ord_pass_options pass = {&lanes->chooser, options->disabled_pass, options->disabled_pass_count};
+  const ord_pass_options pass = {&lane->chooser, options->disabled_pass, options->disabled_pass_count};
   const bool done = ord_passes_run(bound, &pass, lane->record, NULL, NULL, &lane->graph, err);
   ord_graph_destroy(bound);
   return done;
@@ -60,10 +60,17 @@ static bool make_graph(const ord_session *session, ord_lanes *lanes, ord_lane *l
 
 static uint64_t bytes_of_thread(const ord_answer *answer) { return answer->worker_bytes; }
 
-static bool plan_lane(ord_session *session, ord_lanes *lanes, ord_lane *lane, bool dry, ord_error *err) {
+bool ord_lane_try_plan(const ord_session *session, ord_lanes *lanes, ord_lane *lane, ord_refused_pin *refused,
+                       ord_error *err) {
+  *refused = (ord_refused_pin){0};
+  const ord_lower_options lower = {.chooser = &lane->chooser, .dry = true, .refused = refused};
+  return make_graph(session, lanes, lane, err) && ord_plan_create(lane->graph, &lower, &lane->plan, err);
+}
+
+static bool plan_lane(const ord_session *session, ord_lanes *lanes, ord_lane *lane, bool dry, ord_error *err) {
   const ord_context *context = session->model->context;
   if (!make_graph(session, lanes, lane, err)) return false;
-  const ord_lower_options lower = {.chooser = &lanes->chooser,
+  const ord_lower_options lower = {.chooser = &lane->chooser,
                                    .store = session->model->store,
                                    .device = context->device,
                                    .dry = dry,
@@ -72,14 +79,21 @@ static bool plan_lane(ord_session *session, ord_lanes *lanes, ord_lane *lane, bo
   return ord_plan_create(lane->graph, &lower, &lane->plan, err) && (dry || ord_lane_memory_create(session, lane, err));
 }
 
+void ord_lane_forget_plan(ord_lane *lane) {
+  ord_plan_destroy(lane->plan);
+  ord_graph_destroy(lane->graph);
+  free(lane->record);
+  lane->plan = NULL;
+  lane->graph = NULL;
+  lane->record = NULL;
+}
+
 static void finish_lane(const ord_session *session, ord_lane *lane) {
   ord_lane_loop_destroy(session, lane);
   session->model->context->device->table->capture_destroy(lane->capture);
-  ord_plan_destroy(lane->plan);
-  ord_graph_destroy(lane->graph);
   ord_lane_memory_destroy(session, lane);
   ord_lane_times_destroy(lane->times);
-  free(lane->record);
+  ord_lane_forget_plan(lane);
 }
 
 bool ord_lane_holds(const ord_lane *lane, int64_t new_tokens) {
@@ -122,44 +136,6 @@ static bool add_lanes(const ord_session *session, ord_lanes *lanes, ord_error *e
 }
 
 /* ---- all lanes of one choice of kernels ------------------------------------------------------------------------- */
-
-static bool copy_pin(ord_arena *arena, const ord_pin *pin, ord_pin *out) {
-  *out = (ord_pin){.selector = ord_arena_text(arena, pin->selector),
-                   .kernel = ord_arena_text(arena, pin->kernel),
-                   .plugin = pin->plugin ? ord_arena_text(arena, pin->plugin) : NULL};
-  return out->selector && out->kernel && (out->plugin || !pin->plugin);
-}
-
-/* The last pin of a selector is the one that counts: those before it are left out. */
-static bool is_replaced(const ord_pin *pin, const ord_pin *by, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    if (strcmp(pin->selector, by[i].selector) == 0) return true;
-  return false;
-}
-
-static bool make_pins(const ord_session *session, const ord_lanes *before, const char *const *text, uint32_t text_count,
-                      ord_lanes *lanes, ord_error *err) {
-  const uint32_t before_count = before ? before->chooser.pin_count : 0;
-  ord_pin *pin = ord_arena_take(&lanes->arena, (size_t)before_count + text_count + 1, sizeof *pin);
-  ord_pin *added = ord_arena_take(&lanes->arena, (size_t)text_count + 1, sizeof *added);
-  uint32_t count = 0;
-  if (!pin || !added) return ord_fail_memory(err, "reading kernel pins");
-  for (uint32_t i = 0; i < text_count; i++)
-    if (!ord_pin_parse(&lanes->arena, text[i], &added[i], err)) return false;
-  for (uint32_t i = 0; i < before_count; i++)
-    if (!is_replaced(&before->chooser.pin[i], added, text_count) &&
-        !copy_pin(&lanes->arena, &before->chooser.pin[i], &pin[count++]))
-      return ord_fail_memory(err, "reading kernel pins");
-  if (text_count > 0) memcpy(pin + count, added, text_count * sizeof *pin);
-  const ord_context *context = session->model->context;
-  lanes->chooser = (ord_chooser){.registry = context->registry,
-                                 .device = &context->device->info,
-                                 .pin = pin,
-                                 .pin_count = count + text_count,
-                                 .compute = session->options.compute ? session->options.compute : ORD_F32,
-                                 .deny_fallback = session->options.deny_fallback};
-  return true;
-}
 
 /* Who needs it, in front of what the device says. */
 static bool fail_workers(const ord_lanes *lanes, uint32_t threads, ord_error *err) {
@@ -231,7 +207,9 @@ static bool make_capture(const ord_session *session, ord_lanes *lanes, ord_lane 
 
 static bool make_all(ord_session *session, const ord_lanes *before, const char *const *pin, uint32_t pin_count,
                      bool dry, ord_lanes *lanes, ord_error *err) {
-  if (!make_pins(session, before, pin, pin_count, lanes, err) || !add_lanes(session, lanes, err)) return false;
+  if (!ord_lanes_read_pins(session, before, pin, pin_count, lanes, err) || !add_lanes(session, lanes, err) ||
+      !ord_lanes_settle_pins(session, dry, lanes, err))
+    return false;
   for (uint32_t i = 0; i < lanes->count; i++)
     if (!plan_lane(session, lanes, &lanes->lane[i], dry, err)) return false;
   if (dry) return true;

@@ -15,6 +15,7 @@ typedef struct ord_lane {
   const char *name;        /* for reports: "all lengths", "one new token", "up to 16 new tokens" */
   int64_t new_tokens;      /* the most that a run brings for each row */
   bool is_exact;           /* no run brings fewer either */
+  ord_chooser chooser;     /* that of all lanes, with the pins that this one goes without */
   ord_graph *graph;        /* after the passes */
   ord_pass_record *record; /* [ord_pass_count()] */
   ord_plan *plan;
@@ -36,8 +37,8 @@ typedef struct ord_lane {
 enum { ORD_LANE_MAX = 8 };
 
 typedef struct ord_lanes {
-  ord_arena arena; /* pins, names */
-  ord_chooser chooser;
+  ord_arena arena;             /* pins, names */
+  ord_chooser chooser;         /* its pins have no refusal */
   ord_lane lane[ORD_LANE_MAX]; /* the first serves every length */
   uint32_t count;
   void *worker; /* memory for each thread, shared by the lanes since only one runs at a time */
@@ -50,10 +51,21 @@ typedef struct ord_lanes {
 ORD_MUST_CHECK bool ord_lanes_create(ord_session *session, const ord_lanes *before, const char *const *pin,
                                      uint32_t pin_count, bool dry, ord_lanes **out, ord_error *err);
 void ord_lanes_destroy(ord_session *session, ord_lanes *lanes);
+/* A plan without weights or memory, in lane->graph and lane->plan; tells the pin for whose sake there is none. */
+ORD_MUST_CHECK bool ord_lane_try_plan(const ord_session *session, ord_lanes *lanes, ord_lane *lane,
+                                      ord_refused_pin *refused, ord_error *err);
+void ord_lane_forget_plan(ord_lane *lane);
 /* May a run with so many new tokens for each row be made by this lane? */
 bool ord_lane_holds(const ord_lane *lane, int64_t new_tokens);
 /* `who` wants a captured plan for `what`; the error says why there is none. */
 ORD_MUST_CHECK bool ord_lane_must_be_captured(const ord_lane *lane, const char *who, const char *what, ord_error *err);
+
+/* lane_pins.c. Fills lanes->chooser; then, for lanes that are named, each one's own: the pins that it goes without. Of
+ * a pin that holds in some lanes only there is a warning in the log, but for dry plans, whose readers see it. Fails
+ * with ORD_UNSUPPORTED where one holds in none. */
+ORD_MUST_CHECK bool ord_lanes_read_pins(const ord_session *session, const ord_lanes *before, const char *const *text,
+                                        uint32_t text_count, ord_lanes *lanes, ord_error *err);
+ORD_MUST_CHECK bool ord_lanes_settle_pins(const ord_session *session, bool dry, ord_lanes *lanes, ord_error *err);
 
 /* lane_memory.c: the memory of lane->plan, also for a lane that is nothing but a plan. The caches are the session's. */
 ORD_MUST_CHECK bool ord_lane_memory_create(const ord_session *session, ord_lane *lane, ord_error *err);

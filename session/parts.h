@@ -114,6 +114,10 @@ void ord_run_dim_maxima(const ord_graph *graph, int64_t *maximum);
  * and writes the inputs of the lane. */
 ORD_MUST_CHECK bool ord_inputs_resolve(ord_session *session, ord_error *err);
 ORD_MUST_CHECK bool ord_inputs_write(ord_session *session, const ord_lane *lane, ord_error *err);
+/* inputs_cut.c: copies of the inputs that are set, with the first `tokens` tokens of each row; `out` (untouched on
+ * failure) goes to ord_inputs_free. */
+ORD_MUST_CHECK bool ord_inputs_cut(const ord_session *session, int64_t tokens, ord_input_state **out, ord_error *err);
+void ord_inputs_free(const ord_session *session, ord_input_state *input);
 /* The rows that the runtime counts: the largest batch of the caches and of the inputs that it fills. */
 ORD_MUST_CHECK bool ord_rows_count(const ord_graph *graph, const int64_t *run_dim, int64_t *out, ord_error *err);
 

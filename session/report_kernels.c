@@ -141,16 +141,44 @@ static void explain_plan_head(const ord_lane *lane, ord_text *text) {
   if (written_out)
     ord_text_add(text, "written out, though the pass is disabled: %u composite%s that no kernel serves\n", written_out,
                  ord_plural(written_out));
+  for (uint32_t i = 0; i < lane->chooser.pin_count; i++) {
+    if (!lane->chooser.refusal[i]) continue;
+    ord_text_add(text, "without the pin ");
+    ord_pin_tell(&lane->chooser.pin[i], text);
+    ord_text_add(text, ": %s\n", lane->chooser.refusal[i]);
+  }
   ord_text_add(text, "\n");
+}
+
+static void explain_pins_json(const ord_chooser *chooser, ord_text *text) {
+  bool is_first = true;
+  ord_text_add(text, "\"without_pins\": [");
+  for (uint32_t i = 0; i < chooser->pin_count; i++) {
+    if (!chooser->refusal[i]) continue;
+    ord_text pin = {0};
+    ord_pin_tell(&chooser->pin[i], &pin);
+    if (pin.failed) text->failed = true;
+    ord_text_add(text, "%s{\"pin\": ", is_first ? "" : ", ");
+    ord_text_add_json(text, pin.failed ? "" : pin.bytes);
+    ord_text_add(text, ", \"reason\": ");
+    ord_text_add_json(text, chooser->refusal[i]);
+    ord_text_add(text, "}");
+    ord_text_finish(&pin);
+    is_first = false;
+  }
+  ord_text_add(text, "], ");
 }
 
 static void explain_plan(const ord_lane *lane, bool json, bool is_first, ord_text *text) {
   const ord_plan *plan = lane->plan;
-  if (json)
-    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"written_out\": %u, \"steps\": [", is_first ? "" : ",", lane->name,
+  if (json) {
+    ord_text_add(text, "%s\n{\"plan\": \"%s\", \"written_out\": %u, ", is_first ? "" : ",", lane->name,
                  plan->written_out_count);
-  else
+    explain_pins_json(&lane->chooser, text);
+    ord_text_add(text, "\"steps\": [");
+  } else {
     explain_plan_head(lane, text);
+  }
   for (uint32_t i = 0; i < plan->step_count; i++) {
     if (json) ord_text_add(text, "%s\n  ", i ? "," : "");
     if (json)

@@ -257,7 +257,7 @@ void ord_session_destroy(ord_session *session) {
   ord_lanes_destroy(session, session->kept);
   for (uint32_t i = 0; session->cache && i < 2 * session->graph->cache_count; i++)
     device->table->release(device, session->cache[i]);
-  for (uint32_t i = 0; session->input && i < session->graph->input_count; i++) free(session->input[i].data);
+  ord_inputs_free(session, session->input);
   for (uint32_t i = 0; i < session->output_copy_count; i++) free(session->output_copy[i].data);
   free(session->strided_copy.data);
   device->table->queue_destroy(session->queue);
@@ -265,7 +265,6 @@ void ord_session_destroy(ord_session *session) {
   free(session->output_copy);
   free(session->cache);
   free(session->cache_length);
-  free(session->input);
   free(session->run_dim);
   free(session->past);
   free(session->length);

@@ -39,6 +39,21 @@ static uint32_t count_changed(const ord_lane *from, const ord_lane *to, const or
   return count;
 }
 
+static bool fail_unchanged(const ord_pin *pin, ord_error *err) {
+  ord_text text = {0};
+  ord_pin_tell(pin, &text);
+  if (text.failed)
+    ord_fail_memory(err, "swapping kernels");
+  else
+    ord_fail(
+        err, ORD_INVALID,
+        "swapping %s changes nothing: found the same kernel of a plugin with the same digest in every node that it "
+        "selects; wanted another",
+        text.bytes);
+  ord_text_finish(&text);
+  return false;
+}
+
 /* Counts, for each of the new pins, the nodes that got another kernel; a pin without one is an error. */
 static bool count_all_changed(const ord_session *session, const ord_lanes *lanes, uint32_t first_pin, uint32_t *out,
                               ord_error *err) {
@@ -49,11 +64,7 @@ static bool count_all_changed(const ord_session *session, const ord_lanes *lanes
       const uint32_t count = count_changed(&session->lanes->lane[i], &lanes->lane[i], pin);
       if (count > most) most = count;
     }
-    if (most == 0)
-      return ord_fail(err, ORD_INVALID,
-                      "swapping %s=%s%s%s changes nothing: found the same kernel of a plugin with the same digest in "
-                      "every node that it selects; wanted another",
-                      pin->selector, pin->kernel, pin->plugin ? "@" : "", pin->plugin ? pin->plugin : "");
+    if (most == 0) return fail_unchanged(pin, err);
     *out += most;
   }
   return true;

@@ -13,6 +13,7 @@
 typedef struct run_state {
   int64_t *run_dim, rows;
   int32_t *past, *length;
+  ord_input_state *input;
 } run_state;
 
 /* A lane of the same plan with memory and caches of its own. */
@@ -246,40 +247,53 @@ static bool compare_lane(ord_session *session, const ord_lane *old, const ord_la
 /* ---- at the place of the last run ------------------------------------------------------------------------------- */
 
 static run_state exchange(ord_session *session, run_state state) {
-  const run_state before = {session->run_dim, session->rows, session->past, session->length};
+  const run_state before = {session->run_dim, session->rows, session->past, session->length, session->input};
   session->run_dim = state.run_dim;
   session->rows = state.rows;
   session->past = state.past;
   session->length = state.length;
+  session->input = state.input;
   return before;
 }
 
 /* A run of the inputs ends where the last one ended, or later where they are longer than all that was run so far. */
 static bool place_run(ord_session *session, const int32_t *ended, ord_error *err) {
+  memset(session->past, 0, (size_t)session->batch_max * sizeof *session->past);
   if (!ord_inputs_resolve(session, err)) return false;
   for (int64_t row = 0; row < session->rows && session->graph->cache_count > 0; row++)
-    if (ended[row] > session->length[row]) session->past[row] = ended[row] - session->length[row];
+    session->past[row] = ended[row] > session->length[row] ? ended[row] - session->length[row] : 0;
   return true;
 }
 
-/* Every lane that serves a run of this length. */
-static bool compare_lanes(ord_session *session, const ord_lanes *other, ord_difference *worst, ord_error *err) {
-  for (uint32_t i = 0; i < other->count; i++)
-    if ((i == 0 || ord_lane_holds(&other->lane[i], session->run_dim[session->token_dim])) &&
-        !compare_lane(session, &session->lanes->lane[i], &other->lane[i], worst, err))
-      return false;
-  return true;
+/* Every lane, with as many tokens of the inputs as it serves. */
+static bool compare_lanes(ord_session *session, const ord_lanes *other, const int32_t *ended, ord_difference *worst,
+                          ord_error *err) {
+  ord_input_state *whole = session->input;
+  if (!place_run(session, ended, err)) return false;
+  const int64_t tokens = session->token_dim == ORD_NONE ? 0 : session->run_dim[session->token_dim];
+  bool done = true;
+  for (uint32_t i = 0; done && i < other->count; i++) {
+    const ord_lane *lane = &other->lane[i];
+    const int64_t served = lane->new_tokens < tokens ? lane->new_tokens : tokens;
+    if (!ord_lane_holds(lane, served)) continue;
+    done = ord_inputs_cut(session, served, &session->input, err) && place_run(session, ended, err) &&
+           compare_lane(session, &session->lanes->lane[i], lane, worst, err);
+    if (session->input != whole) ord_inputs_free(session, session->input);
+    session->input = whole;
+  }
+  return done;
 }
 
 bool ord_lanes_compare(ord_session *session, const ord_lanes *other, ord_difference *out, ord_error *err) {
   run_state own = {.run_dim = calloc((size_t)session->graph->run_dim_count + 1, sizeof *own.run_dim),
                    .past = calloc((size_t)session->batch_max + 1, sizeof *own.past),
-                   .length = calloc((size_t)session->batch_max + 1, sizeof *own.length)};
+                   .length = calloc((size_t)session->batch_max + 1, sizeof *own.length),
+                   .input = session->input};
   *out = (ord_difference){0, NULL};
   bool done = own.run_dim && own.past && own.length ? true : ord_fail_memory(err, DOING);
   if (done) {
     const run_state before = exchange(session, own);
-    done = place_run(session, before.past, err) && compare_lanes(session, other, out, err);
+    done = compare_lanes(session, other, before.past, out, err);
     exchange(session, before);
   }
   free(own.run_dim);

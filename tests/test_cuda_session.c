@@ -674,6 +674,44 @@ static void warm_up_changes_nothing(void **state) {
   close_pair(&p);
 }
 
+static const char *attention_of(const ord_session *session, uint32_t lane) {
+  const ord_plan *plan = session->lanes->lane[lane].plan;
+  for (uint32_t i = 0; i < plan->step_count; i++)
+    if (strcmp(plan->step[i].node.op, "attention") == 0) return plan->step[i].choice.kernel->name;
+  return "none";
+}
+
+/* Pinned from the start, and swapped in: it serves few queries, so the prompt is another's. */
+static void split_serves_where_it_can(void **state) {
+  (void)state;
+  static const char *const pin[] = {"attention=cuda_attention_naive", "attention=cuda_attention_split"};
+  ord_error err = ORD_ERROR_INIT;
+  ord_context *context = open_cuda_context();
+  which = SMALL;
+  type = F32;
+  ord_model *model = subjects[which].open(context);
+  for (int i = 0; i < 2; i++) {
+    const ord_session_options options = {
+        .struct_size = sizeof options, .generates = true, .pin = &pin[i], .pin_count = 1};
+    ord_session *session = open_session(model, &options);
+    generate_all(session, false, NULL);
+    if (i == 0) assert_string_equal(attention_of(session, 1), "cuda_attention_naive");
+    if (i == 0) MUST(swap_one(session, pin[1], 0, &err));
+    assert_string_equal(attention_of(session, 0), "cuda_attention_naive");
+    assert_string_equal(attention_of(session, 1), "cuda_attention_split");
+    generate_all(session, false, NULL);
+    ord_session_destroy(session);
+  }
+  ord_model_destroy(model);
+  ord_context_destroy(context);
+}
+
+static void test_split_serves_where_it_can(void **state) {
+  (void)state;
+  way = EVERY_WAY;
+  run_in_order("split serves where it can", split_serves_where_it_can, "lazy");
+}
+
 static void test_warm_up_changes_nothing(void **state) {
   (void)state;
   run_in_order("a warm-up changes nothing", warm_up_changes_nothing, "lazy");
@@ -688,6 +726,7 @@ int main(void) {
       cmocka_unit_test(test_cancels),
       cmocka_unit_test(test_sessions_are_captured_at_once),
       cmocka_unit_test(test_warm_up_changes_nothing),
+      cmocka_unit_test(test_split_serves_where_it_can),
   };
   return cmocka_run_group_tests(tests, make_cpu_texts, NULL);
 }

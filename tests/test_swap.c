@@ -239,6 +239,10 @@ static void failures_leave_the_session_alone(void **state) {
       {"atention=attention_naive", 0, "did you mean 'attention'?"},
       {"attention", 0, "wanted SELECTOR=KERNEL"},
       {"attention=attention_refuses", 0, "found a weekday; wanted a holiday"},
+      {"attention=attention_refuses", 0,
+       "pin attention=attention_refuses holds in no plan, not in that for all lengths"},
+      {"attention=attention_starts", 0, "differs by "}, /* where a single token stands behind others */
+      {"attention=attention_single", 0, "differs by "}, /* in the only plan where it serves */
       {"attention=attention_unprepared", 0, "the tables were not found"},
       {"attention=attention_fails", 0, "the loom is out of thread"},
       {"attention=attention_zeros", 0, "differs by "},
@@ -374,10 +378,9 @@ static void a_rebuilt_plugin_takes_over(void **state) {
 }
 
 /* Rows of different lengths, of which the rest holds what a kernel likes; without a generation, walked eagerly. */
-static void what_lies_behind_a_row_is_not_compared(void **state) {
-  (void)state;
-  static const char *const text =
-      "ordito: 1\nname: rows\ndims: {d: 8, vocab: 9, batch: 2, context: 8, seq: {min: 1, max: context}}\n"
+static stage open_rows(const char *seq_min) {
+  static const char *const format =
+      "ordito: 1\nname: rows\ndims: {d: 8, vocab: 9, batch: 2, context: 8, seq: {min: %s, max: context}}\n"
       "inputs:\n  ids: {dtype: i32, shape: [batch, seq], fill: tokens}\n"
       "  lengths: {dtype: i32, shape: [batch], fill: lengths}\n"
       "weights:\n  table: {shape: [vocab, d]}\ncaches: {kv: {length: context}}\n"
@@ -386,12 +389,14 @@ static void what_lies_behind_a_row_is_not_compared(void **state) {
       "  - attention: {q: h, k: h, v: h, lengths: lengths, causal: true, cache: kv, out: a}\n"
       "  - reshape: {in: a, shape: [batch, seq, d], out: y}\noutputs: [y]\n";
   static const int32_t id[10] = {1, 2, 3, 4, 5, 6, 7, 8, 0, 1}, length[2] = {2, 5};
+  char text[1024];
   ord_error err = ORD_ERROR_INIT;
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
   const char *const naive = "attention=attention_naive";
   const ord_session_options options = {
       .struct_size = sizeof options, .pin = &naive, .pin_count = 1, .capture = ORD_CAPTURE_OFF};
   stage s = {.context = open_liars()};
+  snprintf(text, sizeof text, format, seq_min);
   MUST(ord_model_load_text(s.context, "rows.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
   MUST(ord_model_open_weights(s.model, &random, NULL, &err));
   s.session = open_session(s.model, &options);
@@ -400,8 +405,30 @@ static void what_lies_behind_a_row_is_not_compared(void **state) {
   MUST(ord_session_set_tokens(s.session, id, 2, 5, &err));
   MUST(ord_session_set(s.session, "lengths", &lengths, &err));
   MUST(ord_session_run(s.session, &err));
+  return s;
+}
+
+static void what_lies_behind_a_row_is_not_compared(void **state) {
+  (void)state;
+  ord_error err = ORD_ERROR_INIT;
+  stage s = open_rows("2"); /* one plan */
   MUST(swap_one(s.session, "attention=attention_starts", NULL, &err));
   MUST_FAIL(swap_one(s.session, "attention=attention_zeros", NULL, &err), "differs by");
+  close_stage(&s);
+}
+
+/* The plan for one token gets the first token of each row. */
+static void every_plan_is_compared(void **state) {
+  (void)state;
+  ord_error err = ORD_ERROR_INIT;
+  ord_swap_result result = {.struct_size = sizeof result};
+  stage s = open_rows("1");
+  MUST_FAIL(swap_one(s.session, "attention=attention_single", &result, &err), "differs by");
+  assert_int_equal(result.node_count, 1);
+  MUST_FAIL(swap_one(s.session, "attention=attention_starts", NULL, &err), "differs by");
+  MUST(swap_one(s.session, "attention=attention_flash", NULL, &err));
+  ord_session_rewind(s.session, 0);
+  MUST(ord_session_run(s.session, &err));
   close_stage(&s);
 }
 
@@ -437,6 +464,7 @@ int main(void) {
       cmocka_unit_test(out_of_memory_leaves_the_session_alone),
       cmocka_unit_test(a_rebuilt_plugin_takes_over),
       cmocka_unit_test(what_lies_behind_a_row_is_not_compared),
+      cmocka_unit_test(every_plan_is_compared),
       cmocka_unit_test(a_model_without_tokens_swaps_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,8 @@
  *
  * Attention kernels that say yes and then go wrong, each in its own way: not prepared; a launch that fails, zeros and a
  * NaN (these three also write over all keys in the cache); right at the start of a conversation alone, once without
- * appending what it should. And one that refuses. For the tests of swapping kernels.
+ * appending what it should. One refuses; one serves a single query alone, with zeros. For the tests of pins and of
+ * swapping kernels.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,6 +36,12 @@ static ord_status query_refuses(const ord_kernel *kernel, const ord_node *node, 
   (void)kernel;
   (void)node;
   snprintf(answer->reason, sizeof answer->reason, "found a weekday; wanted a holiday");
+  return ORD_NO;
+}
+
+static ord_status query_single(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
+  if (node->operand[Q].dim[2] == 1) return query(kernel, node, answer);
+  snprintf(answer->reason, sizeof answer->reason, "%lld queries; wanted 1", (long long)node->operand[Q].dim[2]);
   return ORD_NO;
 }
 
@@ -146,6 +153,7 @@ static void retire(void *state) { (void)state; }
                                    .launch = launch_,                                                                  \
                                    .retire = retire}
 LIAR(attention_refuses, query_refuses, prepare, launch_zeros);
+LIAR(attention_single, query_single, prepare, launch_zeros);
 LIAR(attention_unprepared, query, prepare_fails, launch_zeros);
 LIAR(attention_fails, query, prepare, launch_fails);
 LIAR(attention_zeros, query, prepare, launch_zeros);
@@ -155,8 +163,9 @@ LIAR(attention_starts, query, prepare, launch_at_start);
 
 static const ord_kernel *const kernels[] = {&attention_refuses, &attention_unprepared, &attention_fails,
                                             &attention_zeros,   &attention_nan,        &attention_forgets,
-                                            &attention_starts};
-static const ord_plugin plugin = {.struct_size = sizeof plugin, .kernel_count = 7, .kernel = kernels};
+                                            &attention_starts,  &attention_single};
+static const ord_plugin plugin = {
+    .struct_size = sizeof plugin, .kernel_count = sizeof kernels / sizeof *kernels, .kernel = kernels};
 
 ord_status ord_plugin_open(const ord_host *host, const ord_plugin **out, ord_plugin_error *err) {
   (void)host;
