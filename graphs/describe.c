@@ -224,7 +224,6 @@ bool ord_describe_node(const ord_graph *graph, const ord_graph_node *node, const
                          .operand_count = picture.count,
                          .attr_count = node->attr_count,
                          .epilogue_count = node->epilogue_count,
-                         .flags = ORD_NODE_DETERMINISTIC | ORD_NODE_CAPTURED,
                          .compute = chooser->compute,
                          .operand = picture.operand,
                          .attr = attr,

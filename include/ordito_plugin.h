@@ -170,16 +170,12 @@ typedef struct {
   const char *name;
 } ord_device_info;
 
-enum { ORD_NODE_DETERMINISTIC = 1, ORD_NODE_CAPTURED = 2 };
-
 typedef struct {
   uint32_t struct_size, op_version;
   const char *op;
   const char *label; /* the layer path, for messages */
   uint32_t operand_count, attr_count, epilogue_count;
-  uint32_t flags;   /* ORD_NODE_* */
   uint32_t compute; /* the type in which products are wanted: ORD_F32, _TF32 (f32 will do), _BF16, _F16, _I8 */
-  uint32_t reserved;
   const ord_operand *operand;
   const ord_attr *attr;
   const ord_epilogue *epilogue;
@@ -199,9 +195,7 @@ typedef struct {
 
 enum {
   ORD_RUNS_LIBRARY = 1, /* GPU: launch enqueues library calls on the stream, to be captured */
-  ORD_LOOP_ONLY = 2,    /* GPU: may run inside a WHILE body only */
-  ORD_APPENDS = 4,      /* attention: writes the new keys and values into the cache itself */
-  ORD_REENTRANT = 8     /* one state may be launched by two replays at once */
+  ORD_APPENDS = 2       /* attention: writes the new keys and values into the cache itself */
 };
 
 /* The host zeroes it, sets struct_size, epilogue_served = node->epilogue_count and `pack` (one entry an operand,
@@ -231,7 +225,7 @@ typedef struct {
 
 /* ------------------------------------------------------------------ running ----------------------------------- */
 
-enum { ORD_WARMUP = 1, ORD_CAPTURING = 2, ORD_IN_LOOP = 4 };
+enum { ORD_WARMUP = 1, ORD_CAPTURING = 2 };
 
 /* Where work for a GPU goes, in order. Own kernels go there through ord_host.gpu_launch; a library is given its handle
  * (a CUstream), which may be capturing. */
@@ -247,21 +241,21 @@ typedef struct {
   void *const *operand;
   void *scratch, *worker, *persistent;
   ord_gpu_stream *stream; /* GPU only */
-  uint64_t loop;          /* GPU: the conditional handle while a WHILE body is built */
 } ord_exec;
 
 /* The kernel waits for those before it by itself (ord_dependency_wait of ordito_device.h, executed by every thread),
  * and before that touches nothing but weights: the host may start it early. */
 enum { ORD_LAUNCH_DEPENDENT = 1 };
 
-/* One launch of device code. The argument values are copied; those that are addresses are of device memory. kind,
- * cluster and what is reserved must be 0. */
+/* One launch of device code. The argument values are copied; those that are addresses are of device memory. What is
+ * reserved must be 0. */
 typedef struct {
-  uint32_t kind, argument_count;
+  uint32_t argument_count;
   uint32_t flags;        /* ORD_LAUNCH_* */
   uint32_t shared_bytes; /* of dynamic shared memory; more than 48 KiB must have been asked for in image_kernel */
-  void *kernel;          /* from image_kernel */
-  uint32_t grid[3], block[3], cluster[3], reserved0;
+  uint32_t reserved0;
+  void *kernel; /* from image_kernel */
+  uint32_t grid[3], block[3];
   const void *const *argument;
   const uint32_t *argument_bytes;
   uint64_t reserved[2];
@@ -288,7 +282,7 @@ typedef struct ord_host {
 } ord_host;
 
 /* A kernel. Threads: query and pack on any; prepare and retire one at a time per plugin; launch of one state by one
- * replay at a time (all its chunks in parallel) unless ORD_REENTRANT. */
+ * replay at a time (all its chunks in parallel). */
 typedef struct ord_kernel {
   uint32_t struct_size;
   uint32_t flags;   /* must be 0; what holds for one node only is said in ord_answer.flags */
@@ -320,7 +314,7 @@ typedef struct ord_kernel {
 enum { ORD_IMAGE_FATBIN = 1, ORD_IMAGE_SIMULATED = 2 };
 typedef struct {
   const char *name;
-  uint32_t kind, architecture;
+  uint32_t kind, reserved;
   const void *bytes;
   size_t size;
 } ord_image;

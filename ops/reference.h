@@ -291,7 +291,6 @@ static inline bool ord_reference_is(const ord_node *node, const char *name, cons
 
 static inline ord_status ord_reference_query(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
   (void)kernel, (void)node;
-  answer->flags = ORD_REENTRANT;
   answer->phase_count = 1;
   answer->chunk_limit[0] = 1;
   answer->epilogue_served = 0;

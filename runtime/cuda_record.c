@@ -21,12 +21,12 @@ static const char *kernel_name(ord_cuda_device *device, CUkernel kernel) {
 }
 
 static bool check_shape(const ord_gpu_launch *launch, const char *name, ord_error *err) {
-  const uint32_t *grid = launch->grid, *block = launch->block, *cluster = launch->cluster;
-  if (launch->kind || launch->flags & ~(uint32_t)ORD_LAUNCH_DEPENDENT || launch->reserved0 || launch->reserved[0] ||
-      launch->reserved[1] || cluster[0] || cluster[1] || cluster[2])
-    return ord_fail(err, ORD_INVALID,
-                    "kernel '%s': found kind %u, flags %u, cluster [%u, %u, %u]; wanted 0 but for ORD_LAUNCH_DEPENDENT",
-                    name, launch->kind, launch->flags, cluster[0], cluster[1], cluster[2]);
+  const uint32_t *grid = launch->grid, *block = launch->block;
+  if (launch->flags & ~(uint32_t)ORD_LAUNCH_DEPENDENT)
+    return ord_fail(err, ORD_INVALID, "kernel '%s': found flags %u; wanted 0 or ORD_LAUNCH_DEPENDENT", name,
+                    launch->flags);
+  if (launch->reserved0 || launch->reserved[0] || launch->reserved[1])
+    return ord_fail(err, ORD_INVALID, "kernel '%s': found something in a reserved field; wanted 0", name);
   for (int axis = 0; axis < 3; axis++)
     if (!grid[axis] || !block[axis])
       return ord_fail(err, ORD_INVALID, "kernel '%s': found grid [%u, %u, %u], block [%u, %u, %u]; wanted no 0", name,

@@ -170,7 +170,7 @@ ord_status flash_query(const ord_kernel *kernel, const ord_node *node, ord_answe
   flash_layout made;
   if (!flash_lay_out(node, &made, answer)) return ORD_NO;
   const int64_t rows = made.batch * made.heads, blocks = made.batch * made.key_heads * made.blocks;
-  answer->flags = ORD_REENTRANT | (ord_node_find(node, "cache_k") == ORD_NONE ? 0 : ORD_APPENDS);
+  answer->flags = ord_node_find(node, "cache_k") == ORD_NONE ? 0 : ORD_APPENDS;
   answer->phase_count = 2;
   answer->chunk_limit[0] = chunks(blocks);
   answer->chunk_limit[1] =

@@ -96,7 +96,6 @@ static ord_status attention_query(const ord_kernel *kernel, const ord_node *node
   }
   const ord_operand *q = &node->operand[ord_node_find(node, "q")], *v = &node->operand[ord_node_find(node, "v")];
   const int64_t units = unit_count(q->dim[0], q->dim[1], q->dim[2]);
-  answer->flags = ORD_REENTRANT;
   answer->phase_count = 1;
   answer->chunk_limit[0] = (uint32_t)(units < 1 ? 1 : units < CHUNKS_MAX ? units : CHUNKS_MAX);
   answer->epilogue_served = 0;

@@ -112,7 +112,6 @@ ord_status plain_check(const ord_node *node, const plain_rule *rule, int64_t chu
     if (status != ORD_OK) return status;
     if (found->flags & PLAIN_PACKED) plain_want_dense(node, i, answer);
   }
-  answer->flags = ORD_REENTRANT;
   answer->phase_count = 1;
   answer->chunk_limit[0] = (uint32_t)(chunk_count < 1 ? 1 : chunk_count);
   answer->epilogue_served = 0;

@@ -67,7 +67,6 @@ static ord_status flash_query(const ord_kernel *kernel, const ord_node *node, or
   if (shared_bytes_of(&plan) > node->device->shared_bytes)
     return attention_refuse(answer, "%llu bytes of shared memory; wanted %u",
                             (unsigned long long)node->device->shared_bytes, shared_bytes_of(&plan));
-  answer->flags = ORD_REENTRANT;
   answer->phase_count = 1;
   answer->epilogue_served = 0;
   snprintf(answer->variant, sizeof answer->variant, "%s tiles of %d queries x %d keys, width %u%s", plan.type,

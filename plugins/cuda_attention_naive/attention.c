@@ -17,7 +17,6 @@ static ord_status naive_query(const ord_kernel *kernel, const ord_node *node, or
   (void)kernel;
   if (attention_check(node, answer) != ORD_OK) return ORD_NO;
   const ord_operand *key = attention_operand(node, "cache_k", "k");
-  answer->flags = ORD_REENTRANT;
   answer->phase_count = 1;
   answer->epilogue_served = 0;
   answer->scratch_bytes = (uint64_t)blocks_of(node) * (uint64_t)key->dim[2] * sizeof(float);

@@ -89,10 +89,8 @@ static ord_status gemv_query(const ord_kernel *kernel, const ord_node *node, ord
   answer->pack[weight] = layout.pack;
   answer->epilogue_served = epilogue_accept(node);
   answer->alias_mask = epilogue_alias_mask(node, answer->epilogue_served);
-  if (epilogue_has_norm(node, answer->epilogue_served)) {
+  if (epilogue_has_norm(node, answer->epilogue_served)) /* the tickets */
     answer->persistent_bytes = (uint64_t)row_groups(node, shape) * sizeof(unsigned);
-    answer->flags &= ~(uint32_t)ORD_REENTRANT; /* the tickets */
-  }
   snprintf(answer->variant, sizeof answer->variant, "%s, %u warps", shape->symbol, warps_for(&layout));
   return ORD_OK;
 }

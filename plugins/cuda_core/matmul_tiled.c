@@ -54,10 +54,8 @@ static ord_status tiled_query(const ord_kernel *kernel, const ord_node *node, or
   if (weight != ORD_NONE) answer->pack[weight] = layout.pack;
   answer->epilogue_served = epilogue_accept(node);
   answer->alias_mask = epilogue_alias_mask(node, answer->epilogue_served);
-  if (epilogue_has_norm(node, answer->epilogue_served)) {
+  if (epilogue_has_norm(node, answer->epilogue_served)) /* the tickets */
     answer->persistent_bytes = (uint64_t)core_multiply(row_tiles(node), sizeof(unsigned));
-    answer->flags &= ~(uint32_t)ORD_REENTRANT; /* the tickets */
-  }
   snprintf(answer->variant, sizeof answer->variant, "tiles of %d x %d", TILE_ROWS, TILE_COLUMNS);
   return ORD_OK;
 }

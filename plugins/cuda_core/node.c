@@ -57,7 +57,6 @@ ord_status core_check(const ord_node *node, const core_rule *rule, ord_answer *a
     print_types(found->types, wanted, sizeof wanted);
     return core_refuse(answer, "%s is %s; wanted %s", operand->name, core_type_name(operand->dtype), wanted);
   }
-  answer->flags = ORD_REENTRANT;
   answer->phase_count = 1;
   answer->epilogue_served = 0;
   return ORD_OK;

@@ -52,7 +52,6 @@ static ord_status mix_query(const ord_kernel *kernel, const ord_node *node, ord_
   (void)kernel;
   answer->scratch_bytes = sizeof(int32_t);
   answer->persistent_bytes = sizeof(int32_t);
-  answer->flags = ORD_REENTRANT;
   return answer_with(node, answer, 2);
 }
 
