@@ -88,7 +88,13 @@ enum {
   BENCH_SAMPLES
 };
 
-enum { BENCH_PEAK_TYPES = 3 };
+/* The types that a CPU makes products in. */
+enum {
+  BENCH_PEAK_TYPES = 0
+#define COMPUTE(name, type, half_step) +1
+#define COMPUTE_GPU(name, type, half_step)
+#include "ordito_compute.def"
+};
 extern const uint32_t bench_peak_types[BENCH_PEAK_TYPES];
 
 typedef struct bench {

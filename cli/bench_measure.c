@@ -10,7 +10,11 @@
 /* Several times what the caches of a large machine give to a few cores. */
 #define READ_PROBE_BYTES ((size_t)512 << 20)
 
-const uint32_t bench_peak_types[BENCH_PEAK_TYPES] = {ORD_F32, ORD_BF16, ORD_I8};
+const uint32_t bench_peak_types[BENCH_PEAK_TYPES] = {
+#define COMPUTE(name, type, half_step) type,
+#define COMPUTE_GPU(name, type, half_step)
+#include "ordito_compute.def"
+};
 
 const ord_probe_result *bench_peak(const bench *b) {
   int i = 0;

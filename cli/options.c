@@ -24,6 +24,19 @@ typedef struct option {
   const char *help;
 } option;
 
+/* For --compute, from the list of these types: "|f32|bf16", and which of them need a GPU. */
+static const char compute_value[] =
+#define COMPUTE(name, type, half_step) "|" name
+#define COMPUTE_GPU COMPUTE
+#include "ordito_compute.def"
+    ;
+static const char compute_help[] =
+    "the type in which matmuls make products; weights become so when loaded (default f32); on a GPU only:"
+#define COMPUTE(name, type, half_step)
+#define COMPUTE_GPU(name, type, half_step) " " name
+#include "ordito_compute.def"
+    ;
+
 static const option options[] = {
 #define OPTION_ROW(name_, kind_, field_, group_, value_, help_)                                                        \
   .name = (name_), .kind = (kind_), .field = offsetof(cli_request, field_), .group = (group_), .value = (value_),      \

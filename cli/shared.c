@@ -147,12 +147,15 @@ int cli_open_weights(const cli_request *request, ord_model *model) {
   return opened ? CLI_OK : cli_fail(&err);
 }
 
-/* The types that options.def speaks of. */
+/* The types that options.def speaks of: those of products, one of them with another word too. */
 static const struct {
   const char *word;
   uint32_t type;
-} types[] = {{"f32", ORD_F32},   {"tf32", ORD_TF32}, {"f16", ORD_F16},
-             {"bf16", ORD_BF16}, {"int8", ORD_I8},   {"i8", ORD_I8}};
+} types[] = {
+#define COMPUTE(name, type, half_step) {name, type},
+#define COMPUTE_GPU COMPUTE
+#include "ordito_compute.def"
+    {"i8", ORD_I8}};
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 
 uint32_t cli_type_of(const char *word) {

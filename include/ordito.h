@@ -200,10 +200,9 @@ typedef struct ord_session_options {
   bool deny_fallback; /* a node that only the reference serves is an error */
   bool generates;     /* sample is appended to the logits; needed by ord_session_generate */
   bool poison;        /* overwrite outputs before each run, to find readers of old ones */
-  /* The type in which matmuls make products: ORD_F32, ORD_BF16, ORD_I8, on a GPU ORD_TF32 and ORD_F16 too; 0: f32. */
-  uint32_t compute;
-  uint32_t kv_cache; /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
-  uint32_t capture;  /* ORD_CAPTURE_* */
+  uint32_t compute;   /* the type in which matmuls make products, one of ordito_compute.def; 0: f32 */
+  uint32_t kv_cache;  /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
+  uint32_t capture;   /* ORD_CAPTURE_* */
 } ord_session_options;
 
 /* The passes that can be left out, in their order; NULL past the end. */
@@ -269,8 +268,7 @@ typedef struct ord_swap_result {
  * caches: in each the largest difference of two numbers, over the largest number that the kernels in use have there;
  * the worst of all counts. Rows behind a row's length do not. A NaN differs from everything. The default tolerance is
  * that of the conformance tests: 2^-23 * (16 + n) + 8 * p, n the largest dim of an operand of the swapped nodes, p half
- * a step of the coarsest type that products are made or keys and values kept in (f32 0, tf32 and f16 2^-11, bf16 2^-8,
- * int8 2^-7).
+ * a step of the coarsest type that products are made or keys and values kept in (ordito_compute.def; of f32 0).
  *
  * An error where a pin selects nothing, holds in no plan or changes nothing (the same kernel of a plugin with the same
  * digest), where a kernel fails or differs by more than the tolerance: then the session goes on as it was, bit for bit.
@@ -397,7 +395,7 @@ ORD_API ORD_MUST_CHECK bool ord_probe_create(ord_context *context, size_t read_b
 ORD_API void ord_probe_destroy(ord_probe *probe);
 /* Streaming reads, in several patterns, each once through the memory; on a GPU by its own clock. */
 ORD_API ORD_MUST_CHECK bool ord_probe_read(ord_probe *probe, ord_probe_result *out, ord_error *err);
-/* Multiply-adds in registers. compute: ORD_F32, ORD_BF16, ORD_I8 (another is ORD_INVALID); a type that the CPU has no
+/* Multiply-adds in registers. compute: a type that needs no GPU (another is ORD_INVALID); one that the CPU has no
  * instruction for is computed in f32. ORD_UNSUPPORTED on a GPU. */
 ORD_API ORD_MUST_CHECK bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out, ord_error *err);
 

@@ -46,21 +46,16 @@ static void read_cpu(run_reader *reader, const ord_yaml_node *node) {
   if (read_word(reader, node, "cpu", ord_cpu_levels, &which)) reader->rules->cpu = ord_cpu_levels[which];
 }
 
-static void read_type(run_reader *reader, const ord_yaml_node *node, const char *field, const char *const *word,
-                      uint32_t *out) {
-  static const uint32_t type[] = {ORD_F32, ORD_BF16, ORD_I8, ORD_TF32, ORD_F16};
-  uint32_t which;
-  if (read_word(reader, node, field, word, &which)) *out = type[which];
-}
-
 static void read_compute(run_reader *reader, const ord_yaml_node *node) {
-  static const char *const word[] = {"f32", "bf16", "int8", "tf32", "f16", NULL};
-  read_type(reader, node, "compute", word, &reader->rules->compute);
+  const char *const *word = ord_compute_names(true); /* which of them the device has shows with the session */
+  uint32_t which;
+  if (read_word(reader, node, "compute", word, &which)) reader->rules->compute = ord_compute_find(word[which]);
 }
 
 static void read_kv_cache(run_reader *reader, const ord_yaml_node *node) {
   static const char *const word[] = {"f32", "bf16", NULL};
-  read_type(reader, node, "kv_cache", word, &reader->rules->kv_cache);
+  uint32_t which;
+  if (read_word(reader, node, "kv_cache", word, &which)) reader->rules->kv_cache = ord_dtype_find(word[which]);
 }
 
 static void read_capture(run_reader *reader, const ord_yaml_node *node) {

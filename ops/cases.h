@@ -24,7 +24,7 @@
  * shape=3,4 align=last sizes=1,2`, and
  *
  *   results=2            as many results are asked for; default: the op's least
- *   compute=bf16         ord_node.compute, also tf32; default f32
+ *   compute=bf16         ord_node.compute, a name of ordito_compute.def; default f32
  *   cache=16 past=3,0    (or cache=16:bf16) states cache_k [b, g, 16, d] and cache_v [b, g, 16, e] with random numbers,
  *                        shaped after operands k and v, and the scalar past, i32 [b], values round and round. An
  *                        attention kernel that does not answer ORD_APPENDS finds k and v appended already (by the
@@ -36,9 +36,9 @@
  *
  * Tolerance. A number got is right if |got - wanted| <= (2^-23 * (16 + n) + 8 * p) * max(1, m) + 2 * r * |wanted|,
  * where n is the largest dim of an operand, the length of the longest sum (0 for pointwise ops); p half a step of the
- * type that products may be made in (f32 0, tf32 and f16 2^-11, bf16 2^-8, i8 2^-7); m the largest finite number that
- * the reference has on the way; r half a step of the result's type (f32 2^-24, f16 2^-11, bf16 2^-8). Infinities and
- * whole numbers must be equal; NaN must be where the reference has it.
+ * type that products may be made in (ordito_compute.def; of f32 0); m the largest finite number that the reference has
+ * on the way; r half a step of the result's type (f32 2^-24, f16 2^-11, bf16 2^-8). Infinities and whole numbers must
+ * be equal; NaN must be where the reference has it.
  *
  * Besides: query must give the same answer twice and reasons with its refusals; the bytes around every buffer, in the
  * gaps of a layout, in scratch beyond its size, and all inputs must be left alone; every element of a result must be

@@ -30,26 +30,58 @@ const char *ord_dtype_name(ord_dtype dtype) {
   return info ? info->name : "?";
 }
 
-uint32_t ord_compute_find(const char *name) { return strcmp(name, "tf32") == 0 ? ORD_TF32 : ord_dtype_find(name); }
+static const struct {
+  const char *name;
+  uint32_t type;
+  double half_step;
+  bool needs_gpu;
+} computes[] = {
+#define COMPUTE(name, type, half_step) {name, type, half_step, false},
+#define COMPUTE_GPU(name, type, half_step) {name, type, half_step, true},
+#include "ordito_compute.def"
+};
+enum { COMPUTE_COUNT = sizeof computes / sizeof *computes };
+
+uint32_t ord_compute_find(const char *name) {
+  for (size_t i = 0; i < COMPUTE_COUNT; i++)
+    if (strcmp(computes[i].name, name) == 0) return computes[i].type;
+  return 0;
+}
+
+/* COMPUTE_COUNT for a number that is none of them. */
+static size_t find_compute(uint32_t compute) {
+  size_t i = 0;
+  while (i < COMPUTE_COUNT && computes[i].type != compute) i++;
+  return i;
+}
 
 const char *ord_compute_name(uint32_t compute) {
-  return compute == ORD_TF32 ? "tf32" : ord_dtype_name((ord_dtype)compute);
+  const size_t found = find_compute(compute);
+  return found < COMPUTE_COUNT ? computes[found].name : "?";
+}
+
+bool ord_compute_is_served(uint32_t compute, bool is_gpu) {
+  const size_t found = find_compute(compute);
+  return found < COMPUTE_COUNT && (is_gpu || !computes[found].needs_gpu);
+}
+
+const char *const *ord_compute_names(bool is_gpu) {
+  static const char *const of_gpu[] = {
+#define COMPUTE(name, type, half_step) name,
+#define COMPUTE_GPU COMPUTE
+#include "ordito_compute.def"
+      NULL};
+  static const char *const of_cpu[] = {
+#define COMPUTE(name, type, half_step) name,
+#define COMPUTE_GPU(name, type, half_step)
+#include "ordito_compute.def"
+      NULL};
+  return is_gpu ? of_gpu : of_cpu;
 }
 
 double ord_half_step(uint32_t type) {
-  switch (type) {
-  case ORD_F32:
-    return 0x1p-24;
-  case ORD_TF32:
-  case ORD_F16:
-    return 0x1p-11;
-  case ORD_BF16:
-    return 0x1p-8;
-  case ORD_I8:
-    return 0x1p-7;
-  default:
-    return 0;
-  }
+  const size_t found = find_compute(type);
+  return found < COMPUTE_COUNT ? computes[found].half_step : 0;
 }
 
 double ord_compute_half_step(uint32_t compute) { return compute == ORD_F32 ? 0 : ord_half_step(compute); }

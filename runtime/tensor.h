@@ -25,9 +25,12 @@ ord_dtype ord_dtype_find(const char *name);
 /* "f32"; "?" for a number that is no type. */
 const char *ord_dtype_name(ord_dtype dtype);
 
-/* The same for what products are made in: an element type, or tf32, which no tensor has. */
+/* The same for what products are made in, the list of ordito_compute.def. */
 uint32_t ord_compute_find(const char *name);
 const char *ord_compute_name(uint32_t compute);
+/* The names of those that a GPU has, or a CPU, ended by NULL; and whether a type is one of them. */
+const char *const *ord_compute_names(bool is_gpu);
+bool ord_compute_is_served(uint32_t compute, bool is_gpu);
 
 /* Half a step of a type, as a part of the number: by how much storing in it may be off. 0: it is exact. */
 double ord_half_step(uint32_t type);

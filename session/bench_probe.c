@@ -122,8 +122,10 @@ bool ord_probe_launch(ord_probe *probe, ord_queue *queue, uint32_t passes, ord_e
 }
 
 bool ord_probe_peak(ord_probe *probe, uint32_t compute, ord_probe_result *out, ord_error *err) {
-  if (compute != ORD_F32 && compute != ORD_BF16 && compute != ORD_I8)
-    return ord_fail(err, ORD_INVALID, "found type %u; wanted f32, bf16 or i8", compute);
+  char list[64];
+  if (!ord_compute_is_served(compute, false))
+    return ord_fail(err, ORD_INVALID, "found type %u; wanted %s", compute,
+                    ord_join_words(ord_compute_names(false), " or ", list, sizeof list));
   if (!probe->read)
     return ord_fail(err, ORD_UNSUPPORTED, "the peak: found %s; wanted the CPU, whose instructions are known",
                     probe->device->info.name);

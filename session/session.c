@@ -69,10 +69,11 @@ static void find_axes(ord_session *session) {
 }
 
 static bool check_compute(uint32_t compute, bool is_gpu, ord_error *err) {
-  const bool is_everywhere = !compute || compute == ORD_F32 || compute == ORD_BF16 || compute == ORD_I8;
-  return is_everywhere || (is_gpu && (compute == ORD_TF32 || compute == ORD_F16)) ||
-         ord_fail(err, ORD_INVALID, "compute: found %s; wanted %s", ord_compute_name(compute),
-                  is_gpu ? "f32, tf32, bf16, f16 or int8" : "f32, bf16 or int8, as the device is a CPU");
+  char list[64];
+  return !compute || ord_compute_is_served(compute, is_gpu) ||
+         ord_fail(err, ORD_INVALID, "compute: found %s; wanted %s%s", ord_compute_name(compute),
+                  ord_join_words(ord_compute_names(is_gpu), " or ", list, sizeof list),
+                  is_gpu ? "" : ", as the device is a CPU");
 }
 
 /* What the caller asks for, where he asks. */

@@ -270,7 +270,7 @@ static void probes_tell_speeds(void **state) {
     MUST(ord_probe_peak(probe, types[i], &result, &err));
     assert_true(result.per_s > 0 && result.how[0]);
   }
-  MUST_FAIL(ord_probe_peak(probe, ORD_I64, &result, &err), "wanted f32, bf16 or i8");
+  MUST_FAIL(ord_probe_peak(probe, ORD_I64, &result, &err), "wanted f32, bf16 or int8");
   ord_probe_destroy(probe);
   ord_probe_destroy(NULL);
   MUST_FAIL(ord_probe_create(context, SIZE_MAX / 4, &probe, &err), "a read probe needs");

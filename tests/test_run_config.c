@@ -97,6 +97,13 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
   }
 }
 
+/* What options.def says of --compute, as cli/options.c has it. */
+static const char compute_value[] =
+#define COMPUTE(name, type, half_step) "|" name
+#define COMPUTE_GPU COMPUTE
+#include "ordito_compute.def"
+    ;
+
 /* The words that an option of the command takes: "f32|bf16". */
 static const char *words_of_option(const char *name) {
   static const struct {

@@ -35,6 +35,37 @@ static void test_types(void **state) {
   assert_string_equal(ord_dtype_name(999), "?");
 }
 
+static void test_computes(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t type;
+    const char *name;
+    double half_step;
+    bool is_on_cpu;
+  } row[] = {{ORD_F32, "f32", 0x1p-24, true},
+             {ORD_BF16, "bf16", 0x1p-8, true},
+             {ORD_I8, "int8", 0x1p-7, true},
+             {ORD_TF32, "tf32", 0x1p-11, false},
+             {ORD_F16, "f16", 0x1p-11, false}};
+  const char *const *of_cpu = ord_compute_names(false);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    assert_int_equal(ord_compute_find(row[i].name), row[i].type);
+    assert_string_equal(ord_compute_name(row[i].type), row[i].name);
+    assert_string_equal(ord_compute_names(true)[i], row[i].name);
+    if (row[i].is_on_cpu) assert_string_equal(*of_cpu++, row[i].name);
+    assert_true(ord_compute_is_served(row[i].type, true));
+    assert_int_equal(ord_compute_is_served(row[i].type, false), row[i].is_on_cpu);
+    assert_true(ord_half_step(row[i].type) == row[i].half_step);
+    assert_true(ord_compute_half_step(row[i].type) == (row[i].type == ORD_F32 ? 0 : row[i].half_step));
+  }
+  assert_null(ord_compute_names(true)[sizeof row / sizeof *row]);
+  assert_null(*of_cpu);
+  assert_int_equal(ord_compute_find("i64"), 0);
+  assert_string_equal(ord_compute_name(ORD_I64), "?");
+  assert_false(ord_compute_is_served(ORD_I64, true));
+  assert_true(ord_half_step(ORD_I64) == 0);
+}
+
 static void test_bytes(void **state) {
   (void)state;
   static const struct {
@@ -189,10 +220,11 @@ static void test_convert(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_types),          cmocka_unit_test(test_bytes),
-      cmocka_unit_test(test_strides),        cmocka_unit_test(test_strided_copies),
-      cmocka_unit_test(test_f16_round_trip), cmocka_unit_test(test_rounding_to_f16),
-      cmocka_unit_test(test_bf16),           cmocka_unit_test(test_convert),
+      cmocka_unit_test(test_types),           cmocka_unit_test(test_computes),
+      cmocka_unit_test(test_bytes),           cmocka_unit_test(test_strides),
+      cmocka_unit_test(test_strided_copies),  cmocka_unit_test(test_f16_round_trip),
+      cmocka_unit_test(test_rounding_to_f16), cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_convert),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
