@@ -43,12 +43,12 @@ static bool take_weight(const ord_lower *lower, uint32_t n, uint32_t which, ord_
 static bool prepare_step(const ord_lower *lower, ord_step *step, ord_error *err) {
   const ord_kernel *kernel = step->choice.kernel;
   ord_device *device = lower->options->device;
-  const ord_host *host = device->table->host(device, lower->plan->registry, step->choice.plugin, err);
+  const ord_host *host = device->table->host(device, lower->options->chooser->registry, step->choice.plugin, err);
   if (!host) return ord_fail_prefix(err, "%s", step->node.label);
   ord_plugin_error fault = {.struct_size = sizeof fault};
-  device->table->pause_captures(device);
+  device->table->pause_captures();
   const ord_status status = kernel->prepare(kernel, &step->node, &step->choice.answer, host, &step->state, &fault);
-  device->table->resume_captures(device);
+  device->table->resume_captures();
   if (status == ORD_OK) return true;
   ord_fail_plugin(err, status, &fault, kernel->name);
   return ord_fail_prefix(err, "%s", step->node.label);
@@ -68,7 +68,6 @@ static bool prepare_steps(const ord_lower *lower, ord_error *err) {
 bool ord_lower_prepare(ord_lower *lower, ord_error *err) {
   lower->plan->store = lower->options->store;
   lower->plan->device = lower->options->device;
-  lower->plan->registry = lower->options->chooser->registry;
   const bool done = prepare_steps(lower, err);
   if (lower->plan->store) ord_weight_store_trim(lower->plan->store);
   return done;

@@ -97,8 +97,8 @@ ORD_MUST_CHECK bool ord_cuda_enter(ord_cuda_device *device, ord_error *err);
 void ord_cuda_begin_capturing(void);
 void ord_cuda_end_capturing(void);
 /* The table's functions, for whatever may wait for the whole context. */
-void ord_cuda_pause_captures(ord_device *device);
-void ord_cuda_resume_captures(ord_device *device);
+void ord_cuda_pause_captures(void);
+void ord_cuda_resume_captures(void);
 
 /* ---- cuda_memory.c: the table's functions of these names, see device.h ---- */
 

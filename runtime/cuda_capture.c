@@ -28,11 +28,10 @@ static bool is_library(const ord_step *step) { return step->choice.answer.flags 
 /* Outside a capture. A library may load code at its first call, which must not happen in anybody's capture. */
 static bool run_step(ord_cuda_queue *queue, const ord_cuda_binding *binding, const ord_step *step, uint32_t flags,
                      ord_error *err) {
-  ord_cuda_device *device = ord_cuda_of(&queue->base);
   if (!is_library(step)) return ord_cuda_step_launch(&queue->run, binding, step, flags, err);
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   const bool done = ord_cuda_step_launch(&queue->run, binding, step, flags, err);
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
   return done;
 }
 

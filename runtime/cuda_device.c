@@ -45,6 +45,8 @@ static void destroy(ord_device *base) {
   free(device);
 }
 
+static bool make_current(ord_device *device, ord_error *err) { return ord_cuda_enter((ord_cuda_device *)device, err); }
+
 static const ord_device_table table = {.queue_create = ord_cuda_queue_create,
                                        .queue_destroy = ord_cuda_queue_destroy,
                                        .wait = ord_cuda_wait,
@@ -54,6 +56,7 @@ static const ord_device_table table = {.queue_create = ord_cuda_queue_create,
                                        .read = ord_cuda_read,
                                        .copy = ord_cuda_copy,
                                        .host = ord_cuda_host,
+                                       .make_current = make_current,
                                        .pause_captures = ord_cuda_pause_captures,
                                        .resume_captures = ord_cuda_resume_captures,
                                        .stream = ord_cuda_queue_stream,

@@ -12,12 +12,10 @@ static _Thread_local uint32_t pause_depth; /* of this thread */
 void ord_cuda_begin_capturing(void) { pthread_rwlock_rdlock(&gate); }
 void ord_cuda_end_capturing(void) { pthread_rwlock_unlock(&gate); }
 
-void ord_cuda_pause_captures(ord_device *device) {
-  (void)device;
+void ord_cuda_pause_captures(void) {
   if (pause_depth++ == 0) pthread_rwlock_wrlock(&gate);
 }
 
-void ord_cuda_resume_captures(ord_device *device) {
-  (void)device;
+void ord_cuda_resume_captures(void) {
   if (--pause_depth == 0) pthread_rwlock_unlock(&gate);
 }

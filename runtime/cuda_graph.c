@@ -113,19 +113,19 @@ bool ord_cuda_graph_finish(ord_cuda_queue *queue, CUgraph graph, const ord_cuda_
   static const char *const UPLOADING = "uploading the graph";
   ord_cuda_device *device = ord_cuda_of(&queue->base);
   const CUstream stream = ord_cuda_handle(&queue->capture);
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   const bool done =
       instantiate(device, graph, chain, out, err) &&
       ord_cuda_check(device, device->call.GraphUpload(*out, stream), "cuGraphUpload", UPLOADING, err) &&
       ord_cuda_check(device, device->call.StreamSynchronize(stream), "cuStreamSynchronize", UPLOADING, err);
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
   return done;
 }
 
 void ord_cuda_graph_destroy(ord_cuda_device *device, CUgraph graph, CUgraphExec executable) {
   if ((!graph && !executable) || !ord_cuda_enter(device, NULL)) return;
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   if (executable) (void)device->call.GraphExecDestroy(executable);
   if (graph) (void)device->call.GraphDestroy(graph);
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
 }

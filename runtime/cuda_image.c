@@ -176,12 +176,12 @@ static bool find_kernel(ord_cuda_plugin *plugin, const char *image_name, const c
   if (ord_cuda_is_launching())
     return ord_fail(err, ORD_INVALID, "found a launch that asks for kernel '%s' of image '%s'; wanted that in prepare",
                     symbol, image_name);
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   loaded_image *image = get_image(plugin, image_name, err);
   loaded_kernel *kernel = image ? get_kernel(plugin, image, symbol, err) : NULL;
   const bool done = kernel && allow_shared(device, kernel, shared_bytes, err);
   if (done) *out = kernel->kernel;
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
   return done;
 }
 
@@ -276,7 +276,7 @@ static void destroy_image(ord_cuda_device *device, bool is_alive, loaded_image *
 void ord_cuda_plugins_destroy(ord_cuda_device *device) {
   if (!device->plugin) return;
   const bool is_alive = ord_cuda_enter(device, NULL);
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   while (device->plugin) {
     ord_cuda_plugin *plugin = device->plugin;
     device->plugin = plugin->next;
@@ -287,5 +287,5 @@ void ord_cuda_plugins_destroy(ord_cuda_device *device) {
     }
     free(plugin);
   }
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
 }

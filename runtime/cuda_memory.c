@@ -26,9 +26,9 @@ bool ord_cuda_allocate(ord_device *base, size_t bytes, bool zeroed, void **out, 
   CUdeviceptr memory = 0;
   *out = NULL;
   if (!ord_cuda_enter(device, err)) return false;
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   const CUresult code = device->call.MemAlloc(&memory, bytes ? bytes : 1);
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
   if (!ord_cuda_check(device, code, "cuMemAlloc", "taking device memory", err)) return false;
   if (zeroed && !zero(device, memory, bytes ? bytes : 1, err)) {
     ord_cuda_release(base, (void *)(uintptr_t)memory);
@@ -42,26 +42,26 @@ bool ord_cuda_allocate(ord_device *base, size_t bytes, bool zeroed, void **out, 
 void ord_cuda_release(ord_device *base, void *memory) {
   ord_cuda_device *device = (ord_cuda_device *)base;
   if (!memory || !ord_cuda_enter(device, NULL)) return;
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   (void)device->call.MemFree(ord_cuda_address(memory));
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
 }
 
 bool ord_cuda_allocate_pinned(ord_cuda_device *device, size_t bytes, const char *what, unsigned char **out,
                               ord_error *err) {
   void *memory = NULL;
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   const CUresult code = device->call.MemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
   *out = code == CUDA_SUCCESS ? memory : NULL;
   return ord_cuda_check(device, code, "cuMemHostAlloc", what, err);
 }
 
 void ord_cuda_release_pinned(ord_cuda_device *device, void *memory) {
   if (!memory || !ord_cuda_enter(device, NULL)) return;
-  ord_cuda_pause_captures(&device->base);
+  ord_cuda_pause_captures();
   (void)device->call.MemFreeHost(memory);
-  ord_cuda_resume_captures(&device->base);
+  ord_cuda_resume_captures();
 }
 
 /* ---- queues ---- */
@@ -98,10 +98,10 @@ void ord_cuda_queue_destroy(ord_queue *base) {
   ord_cuda_device *device = ord_cuda_of(base);
   if (ord_cuda_enter(device, NULL)) {
     if (queue->run.base.handle) (void)device->call.StreamSynchronize(ord_cuda_handle(&queue->run));
-    ord_cuda_pause_captures(&device->base);
+    ord_cuda_pause_captures();
     if (queue->run.base.handle) (void)device->call.StreamDestroy(ord_cuda_handle(&queue->run));
     if (queue->capture.base.handle) (void)device->call.StreamDestroy(ord_cuda_handle(&queue->capture));
-    ord_cuda_resume_captures(&device->base);
+    ord_cuda_resume_captures();
   }
   ord_cuda_release_pinned(device, queue->staging);
   free(queue);

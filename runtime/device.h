@@ -129,10 +129,12 @@ typedef struct ord_device_table {
    * thread, which a plugin's prepare relies on. NULL: failed. */
   const ord_host *(*host)(ord_device *device, const ord_registry *registry, const ord_plugin_entry *plugin,
                           ord_error *err);
+  /* The same without services, for a plugin's retire. Fails on a device that is lost. */
+  bool (*make_current)(ord_device *device, ord_error *err);
   /* Between these no capture is under way, of any session. Kernels prepare and retire there, since the libraries that
    * they open may wait for the device. A thread's pauses may nest; it pauses nothing while it captures. */
-  void (*pause_captures)(ord_device *device);
-  void (*resume_captures)(ord_device *device);
+  void (*pause_captures)(void);
+  void (*resume_captures)(void);
   /* Where a kernel that is launched by hand puts its work, with the device current for this thread; NULL on the CPU. */
   bool (*stream)(ord_queue *queue, ord_gpu_stream **out, ord_error *err);
 

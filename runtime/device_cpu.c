@@ -60,8 +60,14 @@ static const ord_host *host(ord_device *device, const ord_registry *registry, co
   return ord_registry_host(registry);
 }
 
+static bool make_current(ord_device *device, ord_error *err) {
+  (void)device;
+  (void)err;
+  return true;
+}
+
 /* Each capture is made by one thread alone. */
-static void keep_captures(ord_device *device) { (void)device; }
+static void keep_captures(void) {}
 
 static bool stream(ord_queue *queue, ord_gpu_stream **out, ord_error *err) {
   (void)queue;
@@ -107,6 +113,7 @@ static const ord_device_table table = {.queue_create = queue_create,
                                        .read = copy,
                                        .copy = copy,
                                        .host = host,
+                                       .make_current = make_current,
                                        .pause_captures = keep_captures,
                                        .resume_captures = keep_captures,
                                        .stream = stream,

@@ -11,12 +11,13 @@
 /* Kernels rely on the device being current when they retire a state. Where that fails, the device is lost, and what
  * they free is memory of the host. */
 static void retire(const ord_plan *plan, const ord_step *step) {
-  if (plan->device) {
-    (void)plan->device->table->host(plan->device, plan->registry, step->choice.plugin, NULL);
-    plan->device->table->pause_captures(plan->device);
+  const ord_device_table *table = plan->device ? plan->device->table : NULL;
+  if (table) {
+    (void)table->make_current(plan->device, NULL);
+    table->pause_captures();
   }
   step->choice.kernel->retire(step->state);
-  if (plan->device) plan->device->table->resume_captures(plan->device);
+  if (table) table->resume_captures();
 }
 
 void ord_plan_destroy(ord_plan *plan) {

@@ -61,9 +61,7 @@ typedef struct ord_plan_tensor {
 typedef struct ord_plan {
   ord_arena arena;
   ord_weight_store *store; /* borrowed; NULL if the graph has no weights */
-  /* Borrowed, for retiring the states; NULL in a plan without states. */
-  ord_device *device;
-  const ord_registry *registry;
+  ord_device *device;      /* borrowed, for retiring the states; NULL in a plan without states */
 
   ord_step *step;
   uint32_t step_count;

@@ -267,7 +267,13 @@ static inline void separate_destroy(ord_device *base) {
   free(device);
 }
 
-static inline void separate_keep_captures(ord_device *device) { (void)device; }
+static inline bool separate_make_current(ord_device *base, ord_error *err) {
+  (void)base;
+  (void)err;
+  return true;
+}
+
+static inline void separate_keep_captures(void) {}
 
 static const ord_device_table separate_table = {.queue_create = separate_queue_create,
                                                 .queue_destroy = separate_queue_destroy,
@@ -278,6 +284,7 @@ static const ord_device_table separate_table = {.queue_create = separate_queue_c
                                                 .read = separate_copy,
                                                 .copy = separate_copy,
                                                 .host = separate_host,
+                                                .make_current = separate_make_current,
                                                 .pause_captures = separate_keep_captures,
                                                 .resume_captures = separate_keep_captures,
                                                 .capture = separate_capture_create,
