@@ -90,6 +90,8 @@ void ord_cuda_describe(const ord_cuda_device *device, CUresult code, char *out, 
 ord_status ord_cuda_tell_plugin(const ord_error *failure, ord_plugin_error *err);
 /* Every door: fails on a lost device with what lost it, else makes the context current for this thread. */
 ORD_MUST_CHECK bool ord_cuda_enter(ord_cuda_device *device, ord_error *err);
+/* The same for a poll: how often that is done is a matter of how long something takes, so the call is not counted. */
+ORD_MUST_CHECK bool ord_cuda_enter_to_poll(ord_cuda_device *device, ord_error *err);
 
 /* ---- cuda_gate.c ---- */
 

@@ -34,13 +34,17 @@ static bool fail_node(const char *found, ord_error *err) {
                   found);
 }
 
+static bool ask_pointer(ord_cuda_device *device, void *out, CUpointer_attribute attribute, CUdeviceptr address) {
+  ord_cuda_count_call(device);
+  return device->call.PointerGetAttribute(out, attribute, address) == CUDA_SUCCESS;
+}
+
 /* One side of a copy. A call that names no direction leaves it to the driver what a unified address means; of memory
  * that the driver does not know, it says nothing. */
 static bool check_side(ord_cuda_device *device, CUmemorytype type, CUdeviceptr address, ord_error *err) {
   int ordinal = device->ordinal;
-  if (type == CU_MEMORYTYPE_UNIFIED &&
-      (device->call.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
-       device->call.PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS))
+  if (type == CU_MEMORYTYPE_UNIFIED && !(ask_pointer(device, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) &&
+                                         ask_pointer(device, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)))
     type = CU_MEMORYTYPE_HOST;
   if (type != CU_MEMORYTYPE_DEVICE) return fail_node("a copy from or to the host's memory", err);
   return ordinal == device->ordinal || fail_node("a copy from or to another device's memory", err);

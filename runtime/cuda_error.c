@@ -57,31 +57,42 @@ static void lose(ord_cuda_device *device, const char *text) {
   pthread_mutex_unlock(&device->lock);
 }
 
-bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {
+static bool is_working(ord_cuda_device *device, ord_error *err) {
+  char text[sizeof device->lost_text];
+  pthread_mutex_lock(&device->lock);
+  const bool is_lost = device->is_lost;
+  if (is_lost) memcpy(text, device->lost_text, sizeof text);
+  pthread_mutex_unlock(&device->lock);
+  return !is_lost || ord_fail(err, ORD_DEVICE_FAILED,
+                              "the CUDA device is lost until the process ends, the CPU device is not; %s", text);
+}
+
+static bool judge(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {
   char described[400], text[sizeof device->lost_text];
-  ord_cuda_count_call(device);
   if (code == CUDA_SUCCESS) return true;
   ord_cuda_describe(device, code, described, sizeof described);
   snprintf(text, sizeof text, "%s: %s failed: %s%s", what, call, described, is_fault(code) ? FIND_IT : "");
   if (code == CUDA_ERROR_OUT_OF_MEMORY) return ord_fail(err, ORD_NO_MEMORY, "%s", text);
   if (is_fatal(code)) {
     lose(device, text);
-    return ord_cuda_enter(device, err);
+    return is_working(device, err);
   }
   return ord_fail(err, ORD_DEVICE_FAILED, "%s", text);
 }
 
+bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {
+  ord_cuda_count_call(device);
+  return judge(device, code, call, what, err);
+}
+
+bool ord_cuda_enter_to_poll(ord_cuda_device *device, ord_error *err) {
+  return is_working(device, err) &&
+         judge(device, device->call.CtxSetCurrent(device->context), "cuCtxSetCurrent", "using the CUDA device", err);
+}
+
 bool ord_cuda_enter(ord_cuda_device *device, ord_error *err) {
-  char text[sizeof device->lost_text];
-  pthread_mutex_lock(&device->lock);
-  const bool is_lost = device->is_lost;
-  if (is_lost) memcpy(text, device->lost_text, sizeof text);
-  pthread_mutex_unlock(&device->lock);
-  if (is_lost)
-    return ord_fail(err, ORD_DEVICE_FAILED, "the CUDA device is lost until the process ends, the CPU device is not; %s",
-                    text);
-  return ord_cuda_check(device, device->call.CtxSetCurrent(device->context), "cuCtxSetCurrent", "using the CUDA device",
-                        err);
+  ord_cuda_count_call(device);
+  return ord_cuda_enter_to_poll(device, err);
 }
 
 ord_status ord_cuda_tell_plugin(const ord_error *failure, ord_plugin_error *err) {

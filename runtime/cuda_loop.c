@@ -149,19 +149,13 @@ static bool has_ended(const cuda_loop *loop) {
   return atomic_load_explicit(word(loop, DONE_AT), memory_order_acquire) != 0;
 }
 
-/* How often is a matter of how long it takes, so the call that entering made is none of those that are counted. */
-static void count_poll(ord_cuda_device *device) {
-  atomic_fetch_add_explicit(&device->base.driver.polls, 1, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&device->base.driver.calls, 1, memory_order_relaxed);
-}
-
 /* Finds faults, and makes a driver go on that works when it is asked. That nothing is left to do is believed only where
  * no WHILE node may be running. */
 static bool ask_driver(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), ord_error *err) {
   ord_cuda_device *device = device_of(loop);
-  if (!ord_cuda_enter(device, err)) return false;
+  if (!ord_cuda_enter_to_poll(device, err)) return false;
   const CUresult code = device->call.StreamQuery(ord_cuda_handle(&queue_of(loop)->run));
-  count_poll(device);
+  atomic_fetch_add_explicit(&device->base.driver.polls, 1, memory_order_relaxed);
   if (code == CUDA_ERROR_NOT_READY) return true;
   if (code != CUDA_SUCCESS) return ord_cuda_check(device, code, "cuStreamQuery", "generating", err);
   return (loop->options.is_one_launch && !has_ended(loop)) || is_there(loop) ||

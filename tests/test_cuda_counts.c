@@ -255,12 +255,25 @@ static tally without_polls(tally calls) {
   return calls;
 }
 
+static uint64_t sum_of(const tally *calls) {
+  uint64_t sum = 0;
+#define CALL(name, parameters, arguments) sum += (uint64_t)calls->name;
+  CALLS(CALL)
+#undef CALL
+  return sum;
+}
+
+/* The device's own count is that of the calls without polls, and that of the polls. */
 static tally count_calls(const stage *s, uint32_t loop, uint32_t tokens) {
   ord_cuda_device *device = (ord_cuda_device *)s->context->device;
+  const uint64_t calls = device->base.driver.calls, polls = device->base.driver.polls;
   begin_counting(device);
   generate(s->session, loop, tokens);
   device->call = real;
-  return without_polls(counted);
+  const tally made = without_polls(counted);
+  assert_int_equal(device->base.driver.calls - calls, sum_of(&made));
+  assert_int_equal(device->base.driver.polls - polls, counted.StreamQuery);
+  return made;
 }
 
 /* More than are launched ahead. */
