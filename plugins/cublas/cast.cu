@@ -23,32 +23,26 @@ static __device__ __forceinline__ void write_group(const cast_arguments &p, int6
   *reinterpret_cast<uint4 *>(p.out + row * p.out_stride + group * CAST_GROUP) = bits;
 }
 
+// pack(low, high): two numbers in the type, as a word.
+template <typename Pack> static __device__ __forceinline__ void cast(const cast_arguments &p, Pack pack) {
+  const int64_t groups = p.out_stride / CAST_GROUP;
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  float v[CAST_GROUP];
+  ord_dependency_wait();
+  if (at >= p.rows * groups) return;
+  read_group(p, at / groups, at % groups, v);
+  write_group(p, at / groups, at % groups,
+              make_uint4(pack(v[0], v[1]), pack(v[2], v[3]), pack(v[4], v[5]), pack(v[6], v[7])));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 
 extern "C" __global__ void cast_bf16(const cast_arguments p) {
-  const int64_t groups = p.out_stride / CAST_GROUP;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  float v[CAST_GROUP];
-  ord_dependency_wait();
-  if (at >= p.rows * groups) return;
-  read_group(p, at / groups, at % groups, v);
-  write_group(p, at / groups, at % groups,
-              make_uint4(ord_pack_bf16(v[0], v[1]), ord_pack_bf16(v[2], v[3]), ord_pack_bf16(v[4], v[5]),
-                         ord_pack_bf16(v[6], v[7])));
+  cast(p, [](float low, float high) { return ord_pack_bf16(low, high); });
 }
 ORD_EXPORT_KERNEL(cast_bf16);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 extern "C" __global__ void cast_f16(const cast_arguments p) {
-  const int64_t groups = p.out_stride / CAST_GROUP;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  float v[CAST_GROUP];
-  ord_dependency_wait();
-  if (at >= p.rows * groups) return;
-  read_group(p, at / groups, at % groups, v);
-  write_group(p, at / groups, at % groups,
-              make_uint4(ord_pack_f16(v[0], v[1]), ord_pack_f16(v[2], v[3]), ord_pack_f16(v[4], v[5]),
-                         ord_pack_f16(v[6], v[7])));
+  cast(p, [](float low, float high) { return ord_pack_f16(low, high); });
 }
 ORD_EXPORT_KERNEL(cast_f16);
