@@ -17,7 +17,16 @@
 
 #include <cmocka.h>
 
+#include "runtime/device.h"
 #include "runtime/plugin.h"
+
+/* Whether kernels that need these features can run here. */
+static inline bool hand_cpu_has(uint64_t features) {
+  uint64_t found = 0;
+  ord_error err = ORD_ERROR_INIT;
+  if (!ord_cpu_features(NULL, &found, &err)) fail_msg("%s", err.text);
+  return !(features & ~found);
+}
 
 enum { HAND_MAX = 12 };
 

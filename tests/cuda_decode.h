@@ -7,7 +7,6 @@
 #define ORDITO_TESTS_CUDA_DECODE_H
 
 #include "cuda_plan.h"
-#include "runtime/cuda.h"
 
 enum { TOKEN_AT = 0, POSITION_AT = 64, COUNTER_AT = 128, SAMPLED_AT = 192, COPIED_AT = 256, ARENA_BYTES = 320 };
 enum { CAPACITY = 40 };

@@ -6,7 +6,6 @@
 #define ORDITO_TESTS_CUDA_MIXES_H
 
 #include "cuda_plan.h"
-#include "runtime/cuda.h"
 
 enum { WIDTH = 100, MIXES = 3, ROW_BYTES = WIDTH * 4, SCRATCH_AT = (MIXES + 1) * 512, PERSISTENT_AT = SCRATCH_AT + 64 };
 enum { ARENA_BYTES = PERSISTENT_AT + 64 * MIXES };

@@ -6,7 +6,7 @@
 #ifndef ORDITO_TESTS_CUDA_PLAN_H
 #define ORDITO_TESTS_CUDA_PLAN_H
 
-#include "cuda_fixture.h"
+#include "cuda_calls.h"
 #include "runtime/plugin.h"
 
 /* The device and the plugin. */
@@ -133,13 +133,6 @@ static inline void get(hand_plan *h, void *into, const void *from, size_t bytes)
 }
 
 static inline void *in_arena(const hand_plan *h, size_t offset) { return (char *)h->memory.arena + offset; }
-
-/* A function of the driver that the runtime itself does not use. */
-static inline void *driver_function(const char *name) {
-  void *found = dlsym(dlopen(cuda_options()->driver, RTLD_NOW | RTLD_NOLOAD), name);
-  assert_non_null(found);
-  return found;
-}
 
 /* A place in the arena. */
 static inline ord_location in(size_t offset) { return (ord_location){.space = ORD_SPACE_ARENA, .offset = offset}; }

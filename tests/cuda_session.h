@@ -5,9 +5,8 @@
 #ifndef ORDITO_TESTS_CUDA_SESSION_H
 #define ORDITO_TESTS_CUDA_SESSION_H
 
-#include "cuda_fixture.h"
+#include "cuda_calls.h"
 #include "fixture.h"
-#include "runtime/cuda.h"
 #include "session/parts.h"
 
 /* Options of a context on the device that the tests run on, simulated or real. */
@@ -44,9 +43,6 @@ static inline ord_context *open_cuda_context(void) {
   MUST(create_cuda_context(NULL, NULL, NULL, &context, &err));
   return context;
 }
-
-/* The device below a context, whose table of driver calls a test may change. */
-static inline ord_cuda_device *cuda_device_of(const ord_context *context) { return (ord_cuda_device *)context->device; }
 
 static inline bool swap_one(ord_session *session, const char *pin, double tolerance, ord_error *err) {
   const ord_swap_options options = {.struct_size = sizeof options, .pin = &pin, .pin_count = 1, .tolerance = tolerance};

@@ -30,6 +30,17 @@ typedef struct {
   const char *wanted; /* the numbers of result `which`, "1 2.5 nan" */
 } op_value_row;
 
+/* The same of several ops. */
+typedef struct op_named_rule_row {
+  const char *op;
+  op_rule_row row;
+} op_named_rule_row;
+
+typedef struct op_named_value_row {
+  const char *op;
+  op_value_row row;
+} op_named_value_row;
+
 static const char *const op_testing_run_dim[] = {"seq", "past"};
 
 static inline void op_testing_report(ord_infer *infer, const char *place, uint32_t entry, const char *text) {
@@ -190,6 +201,10 @@ static inline void op_testing_rules(const ord_op *op, const op_rule_row *row, si
   }
 }
 
+static inline void op_testing_named_rules(const op_named_rule_row *row, size_t count) {
+  for (size_t i = 0; i < count; i++) op_testing_rules(ord_op_find(row[i].op), &row[i].row, 1);
+}
+
 /* Compares what the reference makes with the numbers of each row, up to `tolerance` relative to numbers above 1. */
 static inline void op_testing_values(const ord_op *op, const op_value_row *row, size_t count, double tolerance) {
   for (size_t i = 0; i < count; i++) {
@@ -215,6 +230,10 @@ static inline void op_testing_values(const ord_op *op, const op_value_row *row, 
     assert_string_equal(wanted, "");
     ord_arena_finish(&arena);
   }
+}
+
+static inline void op_testing_named_values(const op_named_value_row *row, size_t count, double tolerance) {
+  for (size_t i = 0; i < count; i++) op_testing_values(ord_op_find(row[i].op), &row[i].row, 1, tolerance);
 }
 
 /* Runs the reference on its own conformance rows: each must be readable, fit the shape rule, and pass unless it has an

@@ -17,12 +17,7 @@ static const struct level {
 } levels[] = {{"baseline", 0}, {"avx2", ORD_CPU_AVX2}, {"avx512", ORD_CPU_AVX2 | ORD_CPU_AVX512}};
 enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
 
-static bool has_level(size_t level) {
-  ord_error err = ORD_ERROR_INIT;
-  uint64_t found;
-  if (!ord_cpu_features("native", &found, &err)) fail_msg("%s", err.text);
-  return (found & levels[level].features) == levels[level].features;
-}
+static bool has_level(size_t level) { return hand_cpu_has(levels[level].features); }
 
 static ord_device_info device_of(size_t level) {
   return (ord_device_info){.struct_size = sizeof(ord_device_info),

@@ -19,12 +19,7 @@ typedef struct level {
 static const level levels[] = {{"baseline", 0}, {"avx2", ORD_CPU_AVX2}, {"avx512", ORD_CPU_AVX2 | ORD_CPU_AVX512}};
 enum { LEVELS = sizeof levels / sizeof *levels };
 
-static bool is_here(const level *wanted) {
-  uint64_t features = 0;
-  ord_error err = ORD_ERROR_INIT;
-  if (!ord_cpu_features(NULL, &features, &err)) fail_msg("%s", err.text);
-  return !(wanted->features & ~features);
-}
+static bool is_here(const level *wanted) { return hand_cpu_has(wanted->features); }
 
 static ord_device_info device_of(const level *wanted) {
   return (ord_device_info){.struct_size = sizeof(ord_device_info),

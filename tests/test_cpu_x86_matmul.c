@@ -26,12 +26,7 @@ static const level levels[] = {
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
-static bool is_here(const level *wanted) {
-  uint64_t features = 0;
-  ord_error err = ORD_ERROR_INIT;
-  if (!ord_cpu_features(NULL, &features, &err)) fail_msg("%s", err.text);
-  return !(wanted->features & ~features);
-}
+static bool is_here(const level *wanted) { return hand_cpu_has(wanted->features); }
 
 static const ord_kernel *find_kernel(const ord_registry *registry, const char *name) {
   const ord_plugin *plugin = ord_registry_get(registry, 0)->plugin;

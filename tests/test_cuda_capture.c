@@ -3,7 +3,6 @@
  * Captures, replays and eager runs of plans on the CUDA device; too little memory, several threads.
  */
 #include <pthread.h>
-#include <time.h>
 
 #include "failing_memory.h"
 
@@ -162,13 +161,6 @@ static void *capture_often(void *context) {
   return NULL;
 }
 
-/* Leaves time for others to break the capture. */
-static PFN_cuStreamEndCapture_v10000 end_capture;
-static CUresult end_late(CUstream stream, CUgraph *out) {
-  nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  return end_capture(stream, out);
-}
-
 /* Freeing is what a capture does not survive: the gate keeps the two apart. */
 static void *allocate_often(void *context) {
   const plan_stage *s = context;
@@ -183,11 +175,9 @@ static void *allocate_often(void *context) {
 static void two_threads(void **state) {
   (void)state;
   plan_stage s = open_plan_stage(cuda_options());
-  ord_cuda_device *device = (ord_cuda_device *)s.device;
   pthread_t thread[3];
   capturing each[2];
-  end_capture = device->call.StreamEndCapture;
-  device->call.StreamEndCapture = end_late;
+  slow_down_captures(s.device, 1000000);
   for (int i = 0; i < 2; i++) {
     each[i] = (capturing){.stage = &s, .plan = open_mixes(&s)};
     write_inputs(each[i].plan, 4);

@@ -202,13 +202,12 @@ typedef struct tally {
 #undef CALL
 } tally;
 
-static ord_cuda_calls real;
 static tally counted;
 
 #define CALL(name, parameters, arguments)                                                                              \
   static CUresult count_##name parameters {                                                                            \
     counted.name++;                                                                                                    \
-    return real.name arguments;                                                                                        \
+    return real_calls.name arguments;                                                                                  \
   }
 CALLS(CALL)
 #undef CALL
@@ -222,13 +221,13 @@ CALLS(CALL)
 #include "runtime/cuda_entries.def"
 #undef ENTRY
 
-static void begin_counting(ord_cuda_device *device) {
-  real = device->call;
+static void begin_counting(ord_device *device) {
+  ord_cuda_calls *call = replace_calls(device);
   counted = (tally){0};
-#define ENTRY(name, version) *(void **)&device->call.name = (void *)(uintptr_t)refuse_##name;
+#define ENTRY(name, version) *(void **)&call->name = (void *)(uintptr_t)refuse_##name;
 #include "runtime/cuda_entries.def"
 #undef ENTRY
-#define CALL(name, parameters, arguments) device->call.name = count_##name;
+#define CALL(name, parameters, arguments) call->name = count_##name;
   CALLS(CALL)
 #undef CALL
 }
@@ -265,14 +264,14 @@ static uint64_t sum_of(const tally *calls) {
 
 /* The device's own count is that of the calls without polls, and that of the polls. */
 static tally count_calls(const stage *s, uint32_t loop, uint32_t tokens) {
-  ord_cuda_device *device = (ord_cuda_device *)s->context->device;
-  const uint64_t calls = device->base.driver.calls, polls = device->base.driver.polls;
+  ord_device *device = s->context->device;
+  const uint64_t calls = device->driver.calls, polls = device->driver.polls;
   begin_counting(device);
   generate(s->session, loop, tokens);
-  device->call = real;
+  restore_calls(device);
   const tally made = without_polls(counted);
-  assert_int_equal(device->base.driver.calls - calls, sum_of(&made));
-  assert_int_equal(device->base.driver.polls - polls, counted.StreamQuery);
+  assert_int_equal(device->driver.calls - calls, sum_of(&made));
+  assert_int_equal(device->driver.polls - polls, counted.StreamQuery);
   return made;
 }
 

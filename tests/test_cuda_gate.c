@@ -5,7 +5,6 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "cuda_session.h"
 
@@ -73,13 +72,6 @@ static void *open_often(void *context) {
   return NULL;
 }
 
-/* Leaves time for others to break the capture. */
-static PFN_cuStreamEndCapture_v10000 end_capture;
-static CUresult end_late(CUstream stream, CUgraph *out) {
-  nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-  return end_capture(stream, out);
-}
-
 static void three_threads(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
@@ -90,9 +82,7 @@ static void three_threads(void **state) {
   atomic_int working = CAPTURING;
   MUST(open_context_on_device(&context, &err));
   MUST(load_nano(context, &model, &err));
-  ord_cuda_device *device = (ord_cuda_device *)context->device;
-  end_capture = device->call.StreamEndCapture;
-  device->call.StreamEndCapture = end_late;
+  slow_down_captures(context->device, 200000);
   for (int i = 0; i <= CAPTURING; i++) {
     w[i] = (worker){.model = model, .working = &working, .err = ORD_ERROR_INIT};
     assert_int_equal(pthread_create(&thread[i], NULL, i < CAPTURING ? capture_often : open_often, &w[i]), 0);

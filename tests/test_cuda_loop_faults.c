@@ -88,22 +88,19 @@ static void test_faults(void **state) {
 }
 
 static int launches_left;
-static CUresult (*real_launch)(CUgraphExec executable, CUstream stream);
 static CUresult launch_some(CUgraphExec executable, CUstream stream) {
-  return launches_left-- > 0 ? real_launch(executable, stream) : CUDA_ERROR_NOT_SUPPORTED;
+  return launches_left-- > 0 ? real_calls.GraphLaunch(executable, stream) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* The driver takes some launches, or none; what it took is waited for, and the loop can be started again. */
 static void failing_launch(void **state) {
   (void)state;
   scene *c = open_scene(CAPACITY, is_one_launch);
-  ord_cuda_device *device = (ord_cuda_device *)c->stage.device;
   const ord_loop_request request = {.token = 5, .limit = CAPACITY}, other = {.token = 9, .limit = CAPACITY};
   int32_t wanted[CAPACITY], got[CAPACITY];
   ord_loop_state ended;
   generate_step_by_step(c, &request, false, wanted);
-  real_launch = device->call.GraphLaunch;
-  device->call.GraphLaunch = launch_some;
+  replace_calls(c->stage.device)->GraphLaunch = launch_some;
   for (int taken = 0; taken < (is_one_launch ? 1 : 3); taken++) {
     ord_error err = ORD_ERROR_INIT;
     launches_left = taken;
@@ -123,16 +120,6 @@ static void test_failing_launch(void **state) {
 }
 
 /* ---- memory ---- */
-
-/* 0 on a real device, where others take and free memory too. */
-static size_t free_device_bytes(void) {
-  CUresult (*get_info)(size_t *, size_t *) = NULL;
-  size_t free_bytes, all;
-  if (!cuda_options()->is_simulated) return 0;
-  *(void **)&get_info = driver_function("cuMemGetInfo_v2");
-  assert_int_equal(get_info(&free_bytes, &all), CUDA_SUCCESS);
-  return free_bytes;
-}
 
 /* Allocation number n of the host fails, for every n. */
 static void no_host_memory(void **state) {

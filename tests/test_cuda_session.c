@@ -370,7 +370,6 @@ static void close_pair(pair *p) {
 }
 
 /* What makes or changes a graph of the driver is counted; there is no other such call in the table. */
-static ord_cuda_calls real_calls;
 static int graph_calls;
 
 static CUresult count_create(CUgraph *graph, unsigned flags) {
@@ -396,8 +395,7 @@ static CUresult count_capture(CUstream stream, CUstreamCaptureMode mode) {
 }
 
 static void count_graph_calls(const ord_context *context) {
-  ord_cuda_calls *call = &cuda_device_of(context)->call;
-  real_calls = *call;
+  ord_cuda_calls *call = replace_calls(context->device);
   call->GraphCreate = count_create;
   call->GraphAddNode = count_node;
   call->GraphInstantiateWithParams = count_instantiate;

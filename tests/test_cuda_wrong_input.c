@@ -182,7 +182,6 @@ static void test_no_device(void **state) {
 /* ---- out of device memory ---------------------------------------------------------------------------------------- */
 
 /* What takes memory of the device, in the order of the calls; the one that is number `failing` finds none. */
-static ord_cuda_calls real_calls;
 static int taken, failing = -1;
 static const char *failed_call;
 
@@ -223,8 +222,7 @@ static CUresult upload(CUgraphExec executable, CUstream stream) {
 }
 
 static void inject(const ord_context *context) {
-  ord_cuda_calls *call = &cuda_device_of(context)->call;
-  real_calls = *call;
+  ord_cuda_calls *call = replace_calls(context->device);
   call->MemAlloc = take_memory;
   call->MemHostAlloc = take_pinned;
   call->StreamCreateWithPriority = make_stream;
@@ -233,15 +231,6 @@ static void inject(const ord_context *context) {
   call->GraphCreate = make_graph;
   call->GraphInstantiateWithParams = instantiate;
   call->GraphUpload = upload;
-}
-
-static size_t free_device_bytes(void) {
-  CUresult (*get_info)(size_t *, size_t *) = NULL;
-  size_t free_bytes = 0, all = 0;
-  *(void **)&get_info = dlsym(dlopen(cuda_options()->driver, RTLD_NOW | RTLD_NOLOAD), "cuMemGetInfo_v2");
-  assert_non_null(get_info);
-  assert_int_equal(get_info(&free_bytes, &all), CUDA_SUCCESS);
-  return free_bytes;
 }
 
 typedef struct crowd {

@@ -20,12 +20,7 @@ static const struct {
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
-static bool is_here(int which) {
-  uint64_t features = 0;
-  ord_error err = ORD_ERROR_INIT;
-  if (!ord_cpu_features(NULL, &features, &err)) fail_msg("%s", err.text);
-  return !(kernels[which].features & ~features);
-}
+static bool is_here(int which) { return hand_cpu_has(kernels[which].features); }
 
 /* `count` numbers as the keys of one token. */
 static void store(int which, uint16_t dtype, uint32_t *number, int64_t count, uint16_t *stored) {

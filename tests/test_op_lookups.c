@@ -5,10 +5,7 @@
  */
 #include "op_testing.h"
 
-static const struct {
-  const char *op;
-  op_rule_row row;
-} rules[] = {
+static const op_named_rule_row rules[] = {
     {"embedding", {"in:i32[1,seq] weight*[257,384]", "", "f32 [1, seq, 384]"}},
     {"embedding", {"in:i32[] weight*[257,384]", "", "f32 [384]"}},
     {"embedding", {"in/x[1,seq] weight*[257,384]", "", "in: embedding: in 'x' [1, seq] is f32; wanted i32"}},
@@ -37,13 +34,10 @@ static const struct {
 
 static void test_rules(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(rules); i++) op_testing_rules(ord_op_find(rules[i].op), &rules[i].row, 1);
+  op_testing_named_rules(rules, op_testing_count(rules));
 }
 
-static const struct {
-  const char *op;
-  op_value_row row;
-} values[] = {
+static const op_named_value_row values[] = {
     {"embedding", {"in:i32[2,2]=1,0,2,1 weight[3,2]=1,2,3,4,5,6", "", 0, "3 4 1 2 5 6 3 4"}},
     {"embedding", {"in:i32[4]=-1,3,2147483647,2 weight[3,1]=1,2,3", "", 0, "0 0 0 3"}},
     {"embedding", {"in:i32[2]=1,0 weight^:bf16[2,2]=1,2,3,4", "", 0, "3 4 1 2"}},
@@ -59,8 +53,7 @@ static const struct {
 
 static void test_values(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(values); i++)
-    op_testing_values(ord_op_find(values[i].op), &values[i].row, 1, 0);
+  op_testing_named_values(values, op_testing_count(values), 0);
 }
 
 static void test_cases(void **state) {

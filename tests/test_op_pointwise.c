@@ -38,10 +38,7 @@ static void test_rules(void **state) {
 }
 
 /* Numbers from a calculator with 15 digits. */
-static const struct {
-  const char *op;
-  op_value_row row;
-} values[] = {
+static const op_named_value_row values[] = {
     {"gelu_erf", {"in[5]=0,1,-1,0.5,3", "", 0, "0 0.841344746 -0.158655254 0.345731231 2.99595031"}},
     {"gelu_tanh", {"in[5]=0,1,-1,0.5,3", "", 0, "0 0.841191991 -0.158808009 0.345714010 2.99636261"}},
     {"relu", {"in[5]=0,1,-1,inf,nan", "", 0, "0 1 0 inf nan"}},
@@ -61,8 +58,7 @@ static const struct {
 
 static void test_values(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(values); i++)
-    op_testing_values(ord_op_find(values[i].op), &values[i].row, 1, 1e-7);
+  op_testing_named_values(values, op_testing_count(values), 1e-7);
 }
 
 static void test_cases(void **state) {

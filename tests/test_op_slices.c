@@ -5,10 +5,7 @@
  */
 #include "op_testing.h"
 
-static const struct {
-  const char *op;
-  op_rule_row row;
-} rules[] = {
+static const op_named_rule_row rules[] = {
     {"softmax", {"in[2,seq]", "axis=-1", "f32 [2, seq]"}},
     {"softmax", {"in/x[2,seq]", "axis=2", "axis: softmax: axis 2 lies outside a tensor of 2 axes; wanted -2 to 1"}},
     {"softmax", {"in/x[]", "axis=-1", "axis: softmax: axis -1 of a number alone; wanted a tensor with axes"}},
@@ -26,13 +23,10 @@ static const struct {
 
 static void test_rules(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(rules); i++) op_testing_rules(ord_op_find(rules[i].op), &rules[i].row, 1);
+  op_testing_named_rules(rules, op_testing_count(rules));
 }
 
-static const struct {
-  const char *op;
-  op_value_row row;
-} values[] = {
+static const op_named_value_row values[] = {
     {"softmax", {"in[2,2]=0,0,1,2", "", 0, "0.5 0.5 0.268941421 0.731058579"}},
     {"softmax", {"in[2,2]=0,1,0,2", "axis=0", 0, "0.5 0.268941421 0.5 0.731058579"}},
     {"softmax", {"in[3,2]=-inf,-inf,-inf,5,-3e38,-3e38", "", 0, "0 0 0 1 0.5 0.5"}},
@@ -54,8 +48,7 @@ static const struct {
 
 static void test_values(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(values); i++)
-    op_testing_values(ord_op_find(values[i].op), &values[i].row, 1, 1e-7);
+  op_testing_named_values(values, op_testing_count(values), 1e-7);
 }
 
 static void test_cases(void **state) {

@@ -6,10 +6,7 @@
  */
 #include "op_testing.h"
 
-static const struct {
-  const char *op;
-  op_rule_row row;
-} rules[] = {
+static const op_named_rule_row rules[] = {
     {"reshape", {"in[1,seq,384]", "shape=1,seq,12,32", "f32 [1, seq, 12, 32]"}},
     {"reshape", {"in:i32[2,3]", "shape=6", "i32 [6]"}},
     {"reshape",
@@ -79,13 +76,10 @@ static const struct {
 
 static void test_rules(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(rules); i++) op_testing_rules(ord_op_find(rules[i].op), &rules[i].row, 1);
+  op_testing_named_rules(rules, op_testing_count(rules));
 }
 
-static const struct {
-  const char *op;
-  op_value_row row;
-} values[] = {
+static const op_named_value_row values[] = {
     {"reshape", {"in^[2,3]=1,2,3,4,5,6", "shape=3,2", 0, "1 2 3 4 5 6"}},
     {"reshape", {"in[2,2/4]=1,2,3,4,5,6,7,8", "shape=2/4*2", 0, "1 2 5 6"}},
     {"transpose", {"in[2,3]=1,2,3,4,5,6", "axes=1,0", 0, "1 4 2 5 3 6"}},
@@ -103,8 +97,7 @@ static const struct {
 
 static void test_values(void **state) {
   (void)state;
-  for (size_t i = 0; i < op_testing_count(values); i++)
-    op_testing_values(ord_op_find(values[i].op), &values[i].row, 1, 0);
+  op_testing_named_values(values, op_testing_count(values), 0);
 }
 
 static void test_cases(void **state) {
