@@ -8,6 +8,7 @@
 #define ORDITO_CLI_BENCH_H
 
 #include "cli/cli.h"
+#include "ordito_measure.h"
 
 /* ---- bench_numbers.c ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The command: one file per verb, one table of verbs (verbs.def), one table of options (options.def). Uses
- * include/ordito.h and libc alone, so it proves the public API. Data goes to stdout, words about it to stderr.
+ * the public headers of include/ and libc alone, so it proves the public API. Data goes to stdout, words about it to
+ * stderr.
  */
 #ifndef ORDITO_CLI_CLI_H
 #define ORDITO_CLI_CLI_H

@@ -105,7 +105,7 @@ typedef struct ord_device_probe {
   ord_device *device;
 } ord_device_probe;
 
-/* What the host did with the driver, for all queues; see ord_driver_use in ordito.h. */
+/* What the host did with the driver, for all queues; see ord_driver_use in ordito_measure.h. */
 typedef struct ord_driver_counts {
   _Atomic uint64_t calls, polls, wait_ns;
 } ord_driver_counts;

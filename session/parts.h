@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the opaque handles of ordito.h hold. Only files of session/ include this.
+ * What the opaque handles of ordito.h and ordito_measure.h hold. Only files of session/ include this.
  *   context: device, pool, plugins    model: description, op graph, weight store
  *   session: inputs, caches, and lanes: plans with their memory and captures
  */
@@ -11,6 +11,7 @@
 
 #include "models/tokenizer.h"
 #include "models/weight_file.h"
+#include "ordito_measure.h"
 #include "runtime/clock.h"
 #include "runtime/device.h"
 #include "session/lanes.h"

@@ -19,8 +19,8 @@ forbid ops 'graphs/|models/|session/|cli/' 'ops/ may include runtime/ and includ
 forbid graphs 'models/|session/|cli/' 'graphs/ may include ops/, runtime/ and include/ only:'
 forbid models 'session/|cli/' 'models/ may not include session/ or cli/:'
 forbid session 'cli/' 'session/ may not include cli/:'
-forbid cli 'session/|models/|graphs/|ops/|runtime/|ordito_plugin' 'cli/ may include ordito.h only:'
-forbid plugins 'ordito\.h|session/|models/|graphs/|ops/|runtime/|cli/' 'plugins/ may include ordito_plugin.h only:'
+forbid cli 'session/|models/|graphs/|ops/|runtime/|ordito_plugin' 'cli/ may include ordito.h, ordito_measure.h and ordito_compute.def only:'
+forbid plugins 'ordito\.h|ordito_measure|session/|models/|graphs/|ops/|runtime/|cli/' 'plugins/ may include ordito_plugin.h only:'
 forbid include 'session/|models/|graphs/|ops/|runtime/|cli/' 'public headers may include each other only:'
 forbid 'runtime ops graphs models session cli plugins include tests' '\.\./' 'no include goes up:'
 

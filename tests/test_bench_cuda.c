@@ -10,6 +10,7 @@
 
 #include "cuda_fixture.h"
 #include "fixture.h"
+#include "ordito_measure.h"
 
 #define ORDITO ORDITO_BUILD_DIRECTORY "/bin/ordito"
 #define TINY_FILE ORDITO_SOURCE_DIRECTORY "/tests/data/tiny_decoder.yaml"

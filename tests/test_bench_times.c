@@ -4,6 +4,7 @@
  * the probes as a caller of ordito.h sees them.
  */
 #include "fixture.h"
+#include "ordito_measure.h"
 
 /* andrea-12m: 12 * d^2 weights a layer. */
 enum { D = 384, LAYERS = 6, VOCAB = 2305, PROMPT = 16 };

@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "onnx/translate.h"
+#include "ordito_measure.h"
 
 #define CASES ORDITO_SOURCE_DIRECTORY "/tests/data/onnx_nodes/*/*/case.yaml"
 enum { CASE_COUNT = 146 };

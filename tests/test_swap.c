@@ -7,6 +7,7 @@
 
 #include "failing_memory.h"
 #include "fixture.h"
+#include "ordito_measure.h"
 
 enum { VOCAB = 257, PROMPT = 12, TOKENS = 24 };
 
