@@ -48,6 +48,14 @@ static ord_session_options options_with(const char *const *pin) {
       .struct_size = sizeof(ord_session_options), .generates = true, .pin = pin, .pin_count = pin != NULL};
 }
 
+/* A scene with a session. */
+static scene *open_scene_with(const char *const *pin) {
+  scene *c = open_scene();
+  const ord_session_options options = options_with(pin);
+  c->on.session = open_session(c->on.model, &options);
+  return c;
+}
+
 typedef struct tokens {
   int32_t id[TOKENS];
   uint32_t count;
@@ -153,9 +161,7 @@ static void driver_without_loops(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
   tokens got;
-  scene *c = open_scene();
-  const ord_session_options options = options_with(NULL);
-  c->on.session = open_session(c->on.model, &options);
+  scene *c = open_scene_with(NULL);
   const tokens wanted = generate_right(c->on.session, ORD_LOOP_OFF);
   MUST_FAIL(generate(c->on.session, ORD_LOOP_WHOLE, &got, &err), "");
   assert_string_equal(err.text, TOO_OLD_FOR_WHOLE);
@@ -396,9 +402,7 @@ static void start_with_bad_launch(scene *c, int i, const tokens *wanted) {
 static void bad_launch(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  scene *c = open_scene();
-  const ord_session_options options = options_with(NULL);
-  c->on.session = open_session(c->on.model, &options);
+  scene *c = open_scene_with(NULL);
   const tokens wanted = generate_right(c->on.session, ORD_LOOP_OFF);
   for (int i = 0; i < BAD_LAUNCH_COUNT; i++) {
     start_with_bad_launch(c, i, &wanted);
@@ -453,9 +457,7 @@ static void faulting_kernel(void **state) {
   const long live = live_count;
   ord_error err = ORD_ERROR_INIT;
   tokens got;
-  scene *c = open_scene();
-  const ord_session_options options = options_with(&pin);
-  c->on.session = open_session(c->on.model, &options);
+  scene *c = open_scene_with(&pin);
   assert_false(generate(c->on.session, loop, &got, &err));
   assert_int_equal(err.code, ORD_DEVICE_FAILED);
   assert_non_null(strstr(err.text, "CUDA_ERROR_ILLEGAL_ADDRESS (700): kernel rogue_rows, block (0, 0, 0), thread ("));
@@ -531,10 +533,8 @@ static void test_lost_device(void **state) {
 static void lost_in_a_swap(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  scene *c = open_scene();
-  const ord_session_options options = options_with(NULL);
+  scene *c = open_scene_with(NULL);
   int swaps = 0;
-  c->on.session = open_session(c->on.model, &options);
   (void)generate_right(c->on.session, ORD_LOOP_OFF);
   while (swap_one(c->on.session, "attention=cuda_attention_naive", 0, &err)) {
     assert_true(++swaps < 1000);
@@ -624,9 +624,7 @@ static bool cancel_behind_two(void *context, int32_t id, const char *text, size_
 static void cancelled(void **state) {
   (void)state;
   ord_error err = ORD_ERROR_INIT;
-  scene *c = open_scene();
-  const ord_session_options options = options_with(NULL);
-  c->on.session = open_session(c->on.model, &options);
+  scene *c = open_scene_with(NULL);
   const tokens wanted = generate_right(c->on.session, ORD_LOOP_OFF);
   for (int i = 0; i < LOOP_COUNT; i++) {
     ord_generate_options greedy = ORD_GENERATE_INIT;
