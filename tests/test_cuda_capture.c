@@ -91,6 +91,34 @@ static void test_cancel_and_times(void **state) {
   run_in_all_orders("cancel and times", cancel_and_times);
 }
 
+static void find_current(void *state) {
+  CUresult (*get_current)(CUcontext *) = NULL;
+  *(void **)&get_current = driver_function("cuCtxGetCurrent");
+  (void)get_current(state);
+}
+
+/* Whatever the thread did that destroys the plan. */
+static void retires_on_the_device(void **state) {
+  (void)state;
+  static const ord_kernel kernel = {.retire = find_current};
+  plan_stage s = open_plan_stage(cuda_options());
+  const ord_cuda_device *device = (const ord_cuda_device *)s.device;
+  CUcontext found = NULL;
+  ord_step step = {.choice = {.kernel = &kernel}, .state = &found};
+  ord_plan *plan = calloc(1, sizeof *plan);
+  assert_non_null(plan);
+  *plan = (ord_plan){.device = s.device, .step = &step, .step_count = 1};
+  assert_int_equal(device->call.CtxSetCurrent(NULL), CUDA_SUCCESS);
+  ord_plan_destroy(plan);
+  assert_ptr_equal(found, device->context);
+  close_plan_stage(&s);
+}
+
+static void test_retires_on_the_device(void **state) {
+  (void)state;
+  run_in_child("retires on the device", retires_on_the_device, NULL);
+}
+
 /* ---- memory and threads ---- */
 
 static void no_host_memory(void **state) {
@@ -201,7 +229,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_replay_is_eager),  cmocka_unit_test(test_no_steps),
       cmocka_unit_test(test_cancel_and_times), cmocka_unit_test(test_no_host_memory),
-      cmocka_unit_test(test_two_threads),
+      cmocka_unit_test(test_two_threads),      cmocka_unit_test(test_retires_on_the_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
