@@ -67,6 +67,11 @@ typedef struct cli_verb {
 #define VERB(name, function, arguments, groups, least, most, about) int cli_##function(const cli_request *request);
 #include "cli/verbs.def"
 
+/* help.c. find: NULL after a message on stderr. print_help: an exit code. */
+const cli_verb *cli_find_verb(const char *name);
+void cli_print_usage(FILE *to);
+int cli_print_help(const cli_verb *verb);
+
 /* options.c. False after a message on stderr. */
 bool cli_parse(const cli_verb *verb, int count, char **argument, cli_request *out);
 void cli_request_finish(cli_request *request);
