@@ -49,12 +49,19 @@ static int run_cpu(const cli_request *request) {
 static void fill_defaults(cli_request *request) {
   const struct {
     int64_t *field, usual, simulated;
-  } row[] = {{&request->bench_prompt, 128, 8},
-             {&request->bench_position, 128, 8},
-             {&request->bench_steps, 50, 2},
-             {&request->bench_repeat, 5, 1}};
+  } row[] = {{&request->bench_prompt, 128, 8}, {&request->bench_steps, 50, 2}, {&request->bench_repeat, 5, 1}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++)
     if (*row[i].field < 0) *row[i].field = request->simulated ? row[i].simulated : row[i].usual;
+}
+
+int bench_choose_position(const cli_request *request, const ord_model *model, int64_t *out) {
+  const int64_t asked = request->bench_position, usual = request->simulated ? 8 : 128;
+  const int64_t last = ord_model_context(model) - 1;
+  *out = asked >= 0 ? asked : usual < last ? usual : last;
+  if (*out <= last) return CLI_OK;
+  cli_say(stderr, "ordito: --position: found %lld; wanted at most %lld, as the context holds %lld tokens\n",
+          (long long)asked, (long long)last, (long long)last + 1);
+  return CLI_WRONG;
 }
 
 int cli_bench(const cli_request *request) {

@@ -128,6 +128,9 @@ bool bench_is_noisy(bench *b);
 
 /* bench.c: the types in which products are made and keys and values kept. */
 void bench_read_types(const cli_request *request, uint32_t *out_compute, uint32_t *out_kv_cache);
+/* bench.c: the position at which decoding is timed: the one that is asked for, which has to be one of the context; else
+ * the usual one, or the last. Of a model that generates. An exit code. */
+int bench_choose_position(const cli_request *request, const ord_model *model, int64_t *out);
 /* bench_cuda.c: all of it, for a GPU. An exit code. */
 int bench_run_cuda(const cli_request *request);
 

@@ -69,20 +69,21 @@ static void say_what_is_cut(const char *option, int64_t asked, int64_t got) {
 }
 
 /* A generation brings one token behind `start` before those that are timed, and ends before the context does. */
-static void choose_places(bench_cuda *b) {
+static int choose_places(bench_cuda *b) {
   const cli_request *request = b->request;
   const int64_t room = ord_model_context(b->stage.model);
   if (room > 0)
     say_what_is_cut("--prompt", request->bench_prompt, request->bench_prompt < room ? request->bench_prompt : room);
-  if (!b->decodes) return;
-  b->position = request->bench_position < room ? request->bench_position : room - 1;
+  if (!b->decodes) return CLI_OK;
+  const int code = bench_choose_position(request, b->stage.model, &b->position);
+  if (code != CLI_OK) return code;
   b->steps = request->bench_steps < room - 2 ? request->bench_steps : room - 2;
   if (b->steps < 1) b->steps = 1;
-  say_what_is_cut("--position", request->bench_position, b->position);
   say_what_is_cut("--steps", request->bench_steps, b->steps);
   b->start = b->position - b->steps / 2;
   if (b->start > room - b->steps - 2) b->start = room - b->steps - 2;
   if (b->start < 0) b->start = 0;
+  return CLI_OK;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -121,8 +122,8 @@ static int open_all(bench_cuda *b) {
   b->decodes = ord_model_vocab(b->stage.model) > 0 && ord_model_context(b->stage.model) > 2;
   leave_out_loops(b);
   if (!b->decodes) leave_out_all(b, BENCH_DECODES, ord_model_name(b->stage.model), "does not generate");
-  choose_places(b);
-  code = cli_start_session(b->request, b->decodes, &b->stage);
+  code = choose_places(b);
+  if (code == CLI_OK) code = cli_start_session(b->request, b->decodes, &b->stage);
   if (code != CLI_OK) return code;
   b->probe_bytes = b->is_simulated ? SIMULATED_PROBE_BYTES : PROBE_CACHES * b->device->l2_bytes;
   const bool done = note_session(b, &err) && (!b->decodes || note_graph(b, &err)) &&

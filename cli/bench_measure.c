@@ -203,7 +203,6 @@ int bench_measure(bench *b) {
   bench_samples round = {0};
   const int64_t room = ord_model_context(b->stage.model);
   say_what_is_cut(b, room);
-  b->position = b->request->bench_position < room ? b->request->bench_position : room > 0 ? room - 1 : 0;
   const bool done = make_rival(b, &err) && ord_probe_create(b->stage.context, READ_PROBE_BYTES, &b->probe, &err) &&
                     measure(b, &round, &err);
   free(round.value);

@@ -44,7 +44,8 @@ static int start_once(bench *b, double *out_ns) {
   const double open_ns = cli_now_ns() - begin;
   if (code != CLI_OK) return code;
   b->decodes = ord_model_vocab(b->stage.model) > 0 && ord_model_context(b->stage.model) > 1;
-  code = announce(b, &options);
+  if (b->decodes) code = bench_choose_position(b->request, b->stage.model, &b->position);
+  if (code == CLI_OK) code = announce(b, &options);
   if (code != CLI_OK) return code;
   begin = cli_now_ns();
   if (!ord_session_create(b->stage.model, &options, &b->stage.session, &err)) return cli_fail(&err);

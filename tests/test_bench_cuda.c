@@ -340,7 +340,8 @@ static void test_refusals(void **state) {
              {TINY CUDA " --steps 1 --against attention=nonsense", "nonsense", 3},
              {TINY CUDA " --steps 1 --kernel attention=cuda_attention_naive --against attention=cuda_attention_naive",
               "changes nothing", 1},
-             {TINY CUDA " --position 100000 --steps 2 --context 20", "--position: found 100000; the context leaves", 0},
+             {TINY CUDA " --position 20 --steps 2 --context 20", "--position: found 20; wanted at most 19", 1},
+             {TINY CUDA " --position 19 --steps 100 --context 20", "--steps: found 100; the context leaves", 0},
              {TINY CUDA " --checked --steps 1", "SIMULATED", 0}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     char *text;
