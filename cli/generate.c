@@ -110,15 +110,31 @@ static bool swap_kernels(output *out) {
   return done;
 }
 
+/* Before anything is generated: whether there will be so many tokens, and kernels of these names that serve. */
+static int check_swap(const cli_request *request, ord_model *model, uint32_t tokens) {
+  ord_error err = ORD_ERROR_INIT;
+  ord_session_options swapped;
+  ord_memory_report unused = {.struct_size = sizeof unused};
+  if (request->swap_at == 0) return CLI_OK;
+  if (request->swap_at > tokens) {
+    cli_say(stderr, "ordito: --swap-at: found %lld; wanted at most %u, as many tokens as are made\n",
+            (long long)request->swap_at, tokens);
+    return request->tokens >= 0 ? CLI_USAGE : CLI_WRONG;
+  }
+  cli_session_options(request, &swapped);
+  swapped.generates = true;
+  return ord_model_estimate_memory(model, &swapped, &unused, &err) ? CLI_OK : cli_fail(&err);
+}
+
 /* When the text is out, so that words do not run into it. What is simulated has no times that mean anything. */
 static int print_swap(const output *out) {
   const ord_swap_result *swap = &out->swap;
   const cli_list *kernels = &out->request->kernels;
   if (out->request->swap_at == 0) return CLI_OK;
   if (out->swap_code < 0) {
-    cli_say(stderr, "nothing was swapped: the generation ended after %u token%s, --swap-at is %lld\n", out->count,
-            cli_plural(out->count), (long long)out->request->swap_at);
-    return CLI_OK;
+    cli_say(stderr, "ordito: nothing was swapped: the generation ended after %u token%s; wanted %lld (--swap-at)\n",
+            out->count, cli_plural(out->count), (long long)out->request->swap_at);
+    return CLI_WRONG;
   }
   if (out->swap_code != CLI_OK) return cli_fail(&out->swap_error);
   cli_say(stderr, "swapped");
@@ -175,10 +191,11 @@ static int print_ids(const output *out) {
 static int print_end(const output *out, const ord_generate_result *result) {
   if (out->has_text && !out->failed) printf("\n");
   int code = cli_flush();
-  if (code == CLI_OK) code = print_swap(out);
   if (code != CLI_OK) return code;
+  const int swap_code = print_swap(out);
   print_speed(out, result);
-  return out->request->print_ids ? print_ids(out) : CLI_OK;
+  if (out->request->print_ids) code = print_ids(out);
+  return swap_code != CLI_OK ? swap_code : code;
 }
 
 /* How many tokens: as asked; else 128, or what the context still holds, at least one. */
@@ -231,6 +248,7 @@ int cli_generate(const cli_request *request) {
   }
   int code = cli_open_bounded(request, DEFAULT_CONTEXT, &stage);
   if (code == CLI_OK) code = read_prompt(request, stage.model, &prompt, &prompt_count);
+  if (code == CLI_OK) code = check_swap(request, stage.model, token_limit(request, stage.model, prompt_count));
   if (code == CLI_OK) code = cli_start_session(&at_start, true, &stage);
   if (code == CLI_OK) code = generate(request, &stage, prompt, prompt_count);
   free(prompt);

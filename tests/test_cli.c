@@ -88,10 +88,15 @@ static void command_lines(void **state) {
       {"generate " NANO " --kernel attention=attention_naive --tokens 2", 0, "", "tokens/s"},
       {"generate " NANO " --tokens 9 --swap-at 6 --kernel attention=attention_naive", 0, "And the L\n",
        "swapped attention=attention_naive after 6 tokens: 4 nodes, difference "},
-      {"generate " NANO " --tokens 6 --swap-at 9 --kernel attention=attention_naive", 0, "And th\n",
-       "nothing was swapped: the generation ended after 6 tokens, --swap-at is 9\n"},
-      {"generate " NANO " --tokens 9 --swap-at 6 --kernel attention=attention_fast", 3, "And th\n",
+      {"generate " NANO " --tokens 6 --swap-at 6 --kernel attention=attention_naive", 0, "And th\n",
+       " after 6 tokens: "},
+      {"generate " NANO " --tokens 6 --swap-at 7 --kernel attention=attention_naive", 2, NULL,
+       "--swap-at: found 7; wanted at most 6, as many tokens as are made\n"},
+      {"generate " NANO " --context 9 --swap-at 9 --kernel attention=attention_naive", 1, NULL,
+       "--swap-at: found 9; wanted at most 8, as many tokens as are made\n"},
+      {"generate " NANO " --tokens 9 --swap-at 6 --kernel attention=attention_fast", 3, NULL,
        "no such kernel of op 'attention'"},
+      {"generate " NANO " --tokens 9 --swap-at 6 --kernel attenton=attention_naive", 1, NULL, "'attention'?\n"},
       {"generate " NANO " --swap-at 6", 2, NULL, "--swap-at: found no --kernel; wanted"},
       {"generate " NANO " --swap-at 0 --kernel a=b", 2, NULL, "--swap-at: found '0'; wanted a whole number from 1"},
       {"explain " NANO, 0, "not attention_reference of reference:", NULL},
@@ -234,6 +239,23 @@ static void a_bounded_context_warns_once(void **state) {
   got = run("check long.yaml --strict");
   assert_int_equal(got->code, 1);
   assert_non_null(strstr(got->err, "long.yaml: 1 warning; wanted none (--strict)"));
+}
+
+/* Whatever its first token is, it stops there. */
+static void a_swap_that_is_not_reached_is_an_error(void **state) {
+  (void)state;
+  write_text("stops.yaml", "ordito: 1\nname: stops\ndims: {seq: {min: 1, max: 64}}\n"
+                           "inputs: {t: {dtype: i32, shape: [1, seq], fill: tokens}}\nweights: {w: {shape: [8, 8]}}\n"
+                           "caches: {kv: {length: 64}}\ngraph:\n  - embedding: {in: t, weight: w, out: x}\n"
+                           "  - reshape: {in: x, shape: [1, 1, seq, 8], out: h}\n"
+                           "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n"
+                           "  - reshape: {in: a, shape: [1, seq, 8], out: a}\n  - pool: {in: a, kind: last, out: n}\n"
+                           "outputs: [n]\ngenerate: {logits: n, stop: [0, 1, 2, 3, 4, 5, 6, 7]}\n");
+  const outcome *got = check_command(&(command_row){
+      "generate stops.yaml --random-weights 1 --prompt-ids 1 --tokens 9 --print-ids --swap-at 2 "
+      "--kernel attention=attention_naive",
+      1, "\n", "ordito: nothing was swapped: the generation ended after 1 token; wanted 2 (--swap-at)\n"});
+  assert_int_equal(strlen(got->out), 2); /* one id */
 }
 
 static void a_part_is_shown_alone(void **state) {
@@ -403,6 +425,7 @@ int main(void) {
       cmocka_unit_test(control_characters_are_shown_not_sent),
       cmocka_unit_test(a_configuration_joins_the_options),
       cmocka_unit_test(a_bounded_context_warns_once),
+      cmocka_unit_test(a_swap_that_is_not_reached_is_an_error),
       cmocka_unit_test(a_part_is_shown_alone),
       cmocka_unit_test(a_wider_type_comes_with_its_conversion),
       cmocka_unit_test(parameters_are_counted),

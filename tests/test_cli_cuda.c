@@ -50,7 +50,6 @@ static void every_way_gives_the_same_text(void **state) {
       {SWAP " --loop whole", "swapped attention=cuda_attention_naive after 3 tokens"},
       {SWAP " --loop ahead", "swapped attention=cuda_attention_naive after 3 tokens"},
       {SWAP " --capture off", "swapped attention=cuda_attention_naive after 3 tokens"},
-      {" --swap-at 100 --kernel attention=cuda_attention_naive", "nothing was swapped: the generation ended after 8"},
   };
   char wanted[4096];
   text_of(OF_SMALL " --print-ids", wanted, sizeof wanted);
@@ -75,6 +74,9 @@ static void wrong_input(void **state) {
       {"generate small.yaml --random-weights 1 --loop whole", 3, NULL,
        "ordito: loop: found cpu, which makes no tokens without the host; wanted another device, or loop off\n"},
       {SMALL " --swap-at 3", 2, NULL, "--swap-at: found no --kernel; wanted the kernels to swap in"},
+      {SMALL " --swap-at 9 --kernel attention=cuda_attention_naive", 2, NULL,
+       "--swap-at: found 9; wanted at most 8, as many tokens as are made\n"},
+      {SMALL " --swap-at 3 --kernel attention=nonsense", 3, NULL, "no such kernel of op 'attention'"},
       {SMALL " --tokens 600", 1, NULL, "64 available"},
       {SMALL ROGUE "rogue_allocates", 3, NULL,
        "ordito: x: kernel rogue_allocates of plugin cuda_rogue: capture failed: the launch did what no capture allows"},
