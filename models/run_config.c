@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "models/field.h"
+#include "runtime/choose.h"
 #include "runtime/device.h"
 #include "runtime/text.h"
 
@@ -120,6 +121,26 @@ static void read_plugins(run_reader *reader, const ord_yaml_node *node) {
   }
 }
 
+/* What a kernel is called shows when plans are made; how a pin is written shows here. */
+static void read_kernel(run_reader *reader, const ord_yaml_node *key) {
+  static const char *const wanted = "KERNEL or KERNEL@PLUGIN";
+  ord_run_rules *rules = reader->rules;
+  ord_error err = ORD_ERROR_INIT;
+  ord_pin parsed;
+  if (!ord_field_is_scalar(&reader->teller, key->value, key->text, wanted)) return;
+  if (strchr(key->text, '=')) {
+    ord_tell(&reader->teller, key, "kernels: found the key '%.60s'; wanted an op or a layer path", key->text);
+    return;
+  }
+  const char *pin = ord_arena_format(&rules->arena, "%s=%s", key->text, key->value->text);
+  if (pin && ord_pin_parse(&rules->arena, pin, &parsed, &err))
+    rules->pin[rules->pin_count++] = pin;
+  else if (!pin || err.code == ORD_NO_MEMORY)
+    (void)ord_tell_memory(&reader->teller);
+  else
+    ord_tell(&reader->teller, key->value, "%s: found '%.60s'; wanted %s", key->text, key->value->text, wanted);
+}
+
 static void read_kernels(run_reader *reader, const ord_yaml_node *node) {
   ord_run_rules *rules = reader->rules;
   if (!ord_field_is_map(&reader->teller, node, "kernels", "a mapping of ops or layer paths to kernels")) return;
@@ -128,14 +149,7 @@ static void read_kernels(run_reader *reader, const ord_yaml_node *node) {
     (void)ord_tell_memory(&reader->teller);
     return;
   }
-  for (const ord_yaml_node *key = node->first; key; key = key->next) {
-    if (!ord_field_is_scalar(&reader->teller, key->value, key->text, "KERNEL or KERNEL@PLUGIN")) continue;
-    const char *pin = ord_arena_format(&rules->arena, "%s=%s", key->text, key->value->text);
-    if (pin)
-      rules->pin[rules->pin_count++] = pin;
-    else
-      (void)ord_tell_memory(&reader->teller);
-  }
+  for (const ord_yaml_node *key = node->first; key; key = key->next) read_kernel(reader, key);
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------------- */

@@ -86,6 +86,11 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
       {"ordito_run: 1\nkernels: [a]\n",
        "2:10 kernels: found a list; wanted a mapping of ops or layer paths to kernels\n"},
       {"ordito_run: 1\nkernels: {attention: [a]}\n", "2:22 attention: found a list; wanted KERNEL or KERNEL@PLUGIN\n"},
+      {"ordito_run: 1\nkernels:\n  attention: \"\"\n  mlp: '@x'\n  h.*: a@\n  a=b: c\n",
+       "3:14 attention: found ''; wanted KERNEL or KERNEL@PLUGIN\n"
+       "4:8 mlp: found '@x'; wanted KERNEL or KERNEL@PLUGIN\n"
+       "5:8 h.*: found 'a@'; wanted KERNEL or KERNEL@PLUGIN\n"
+       "6:3 kernels: found the key 'a=b'; wanted an op or a layer path\n"},
       {"- 1\n", "1:1 a run configuration: found a list; wanted a mapping that begins with ordito_run: 1\n"},
       {"ordito_run: 1\ncpu: sse\nfallback: maybe\n", "2:6 cpu: found 'sse'; wanted baseline, avx2, avx512 or native\n"
                                                      "3:11 fallback: found 'maybe'; wanted allow or deny\n"},
