@@ -7,6 +7,12 @@ folder=${1%/}
 shift
 [ -d "$folder" ] || { echo "$folder: found no folder; wanted that of a plugin" >&2; exit 1; }
 name=$(basename "$(realpath "$folder")")
+case $name in
+*[!A-Za-z0-9_.+-]*)
+  echo "$folder: found a plugin of the name '$name'; wanted letters, digits and any of _ . + -" >&2
+  exit 1
+  ;;
+esac
 mkdir -p "$folder/build"
 log=$folder/build/configure.log
 cmake -S "$(dirname "$0")" -B "$folder/build" -DORDITO_PLUGIN_FOLDER="$(realpath "$folder")" "$@" >"$log" 2>&1 || {
