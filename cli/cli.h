@@ -88,6 +88,11 @@ void cli_write_json(FILE *to, const char *text, size_t length);
 /* What a regular noun takes behind its number: "" for 1, else "s". */
 const char *cli_plural(uint64_t count);
 
+/* output.c: makes stdout keep why it could not be written; false: out of memory. */
+bool cli_open_output(void);
+/* Flushes stdout; CLI_MACHINE with a message that says why if what was written did not arrive. */
+int cli_flush(void);
+
 /* shared.c: the clock of wall times. */
 double cli_now_ns(void);
 
@@ -122,8 +127,6 @@ int cli_start_session(const cli_request *request, bool generates, cli_stage *sta
 void cli_close(cli_stage *stage);
 /* Prints a report and frees it; tells a full disk. */
 int cli_print(char *report);
-/* Flushes stdout; CLI_MACHINE with a message if what was written did not arrive. */
-int cli_flush(void);
 /* Ctrl-C cancels this session from now on (NULL: ends the program again). */
 void cli_cancel_on_interrupt(ord_session *session);
 

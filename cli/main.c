@@ -34,6 +34,10 @@ static void keep_streams_closed(void) {
 int main(int count, char **argument) {
   keep_streams_closed();
   signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond the limit is a failed write with a message, no signal */
+  if (!cli_open_output()) {
+    cli_say(stderr, "ordito: out of memory\n");
+    return CLI_MACHINE;
+  }
   if (count < 2) {
     cli_print_usage(stderr);
     return CLI_USAGE;

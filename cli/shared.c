@@ -2,7 +2,6 @@
  *
  * What most verbs begin with: context, model, weights, session; and how errors, logs and progress reach the user.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,13 +33,6 @@ double cli_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-int cli_flush(void) {
-  errno = 0;
-  if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_OK;
-  cli_say(stderr, "ordito: the output could not be written; %s\n", errno ? strerror(errno) : "an earlier write failed");
-  return CLI_MACHINE;
 }
 
 int cli_print(char *report) {

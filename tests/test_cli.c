@@ -122,8 +122,6 @@ static void command_lines(void **state) {
       {"bench " NANO " --steps 1 --repeat 1 --context 20 --position 19", 0, "decode at 19 ", "memory: "},
       {"weights " NANO " " NANO_WEIGHTS, 0, "0 faults", NULL},
       {"weights " MODEL("attention-only") " " NANO_WEIGHTS, 1, "\n  missing      wq (line ", NULL},
-      {"generate " NANO " --tokens 20 >/dev/full", 4, NULL, "could not be written"},
-      {"show " NANO " >/dev/full", 4, NULL, "could not be written"},
       {"kernel-test /etc/passwd", 1, NULL, "/etc/passwd"},
       {"kernel-test " PLUGIN("attention_naive"), 0, "0 failed", NULL},
       {"kernel-test " TEST_PLUGIN("bad_kernels"), 1, "crashed: ", NULL},
@@ -256,6 +254,38 @@ static void a_swap_that_is_not_reached_is_an_error(void **state) {
       "--kernel attention=attention_naive",
       1, "\n", "ordito: nothing was swapped: the generation ended after 1 token; wanted 2 (--swap-at)\n"});
   assert_int_equal(strlen(got->out), 2); /* one id */
+}
+
+/* Short output fails at its end; of long output a part has failed before. */
+static void a_full_output_is_told_with_its_reason(void **state) {
+  (void)state;
+  static const char *const arguments[] = {
+      "help",
+      "help show",
+      "version",
+      "check " NANO,
+      "show " NANO,
+      "show " NANO " --json",
+      "show --op-table",
+      "explain " NANO,
+      "explain " NANO " --json",
+      "kernels",
+      "kernels --json",
+      "kernel-test " PLUGIN("attention_naive"),
+      "kernel-test " PLUGIN("attention_naive") " --json",
+      "weights " NANO " " NANO_WEIGHTS,
+      "weights " NANO " " NANO_WEIGHTS " --json",
+      "bench " NANO " --steps 1 --repeat 1",
+      "bench " NANO " --steps 1 --repeat 1 --json",
+      "generate " NANO " --tokens 20",
+      "generate " NANO " --tokens 20 --print-ids",
+  };
+  for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+    char full[512];
+    snprintf(full, sizeof full, "%s >/dev/full", arguments[i]);
+    check_command(&(command_row){full, 4, NULL, "ordito: the output could not be written; No space left on device\n"});
+  }
+  check_command(&(command_row){"show " NANO " >&-", 4, NULL, "could not be written; Bad file descriptor\n"});
 }
 
 static void a_part_is_shown_alone(void **state) {
@@ -426,6 +456,7 @@ int main(void) {
       cmocka_unit_test(a_configuration_joins_the_options),
       cmocka_unit_test(a_bounded_context_warns_once),
       cmocka_unit_test(a_swap_that_is_not_reached_is_an_error),
+      cmocka_unit_test(a_full_output_is_told_with_its_reason),
       cmocka_unit_test(a_part_is_shown_alone),
       cmocka_unit_test(a_wider_type_comes_with_its_conversion),
       cmocka_unit_test(parameters_are_counted),
