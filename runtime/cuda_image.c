@@ -68,9 +68,8 @@ static bool simulated_file(const ord_cuda_plugin *plugin, const char *name, char
 
 /* The whole file, which the simulated driver maps: one that was cut would end the process there. */
 static bool read_file(const char *path, ord_image_file *out, ord_error *err) {
-  ord_elf_plugin unused;
   if (!ord_image_file_read(path, out, err)) return false;
-  if (ord_elf_read_plugin(path, out->bytes, out->size, &unused, err)) return true;
+  if (ord_elf_check(path, out->bytes, out->size, err)) return true;
   ord_image_file_finish(out);
   return false;
 }

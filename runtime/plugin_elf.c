@@ -91,21 +91,32 @@ static bool fail_damaged(const elf_file *file, const char *what, ord_error *err)
                   file->size);
 }
 
+static uint64_t end_of(uint64_t offset, uint64_t count, uint64_t entry_bytes) {
+  uint64_t end;
+  const bool is_beyond = __builtin_mul_overflow(count, entry_bytes, &end) || __builtin_add_overflow(end, offset, &end);
+  return is_beyond ? UINT64_MAX : end;
+}
+
 /* The system's loader trusts segments: one that reaches beyond the file would end the process on first touch. The
  * section table comes last in a file, so that its end shows whether the file is whole. */
 static bool check_extent(const elf_file *file, ord_error *err) {
-  for (uint32_t i = 0; i < file->header.e_phnum; i++) {
-    Elf64_Phdr segment;
-    if (!read_entry(file, file->header.e_phoff, i, sizeof segment, &segment))
-      return fail_damaged(file, "its segment table", err);
-    if (segment.p_type == PT_LOAD &&
-        (segment.p_offset > file->size || segment.p_filesz > file->size - segment.p_offset))
-      return fail_damaged(file, "one of its segments", err);
+  const Elf64_Ehdr *header = &file->header;
+  const uint64_t sections = header->e_shnum ? end_of(header->e_shoff, header->e_shnum, sizeof(Elf64_Shdr)) : 0;
+  uint64_t wanted = end_of(header->e_phoff, header->e_phnum, sizeof(Elf64_Phdr));
+  Elf64_Phdr segment;
+  if (sections > wanted) wanted = sections;
+  for (uint32_t i = 0; i < header->e_phnum && read_entry(file, header->e_phoff, i, sizeof segment, &segment); i++) {
+    const uint64_t end = segment.p_type == PT_LOAD ? end_of(segment.p_offset, segment.p_filesz, 1) : 0;
+    if (end > wanted) wanted = end;
   }
-  Elf64_Shdr last;
-  if (file->header.e_shnum && !read_entry(file, file->header.e_shoff, file->header.e_shnum - 1u, sizeof last, &last))
-    return fail_damaged(file, "its section table", err);
-  return true;
+  return wanted <= file->size ||
+         ord_fail(err, ORD_INVALID, "%s: ELF file is damaged or cut; found %zu bytes; wanted at least %llu", file->path,
+                  file->size, (unsigned long long)wanted);
+}
+
+bool ord_elf_check(const char *path, const unsigned char *bytes, size_t size, ord_error *err) {
+  elf_file file = {.path = path, .bytes = bytes, .size = size};
+  return check_header(&file, err) && check_extent(&file, err);
 }
 
 /* The bytes of the file that stand at `address` once it is loaded; as many as the segment holds, at most `wanted`. */

@@ -16,7 +16,10 @@ typedef struct ord_elf_plugin {
 } ord_elf_plugin;
 
 /* Fails, with the path in front, if the bytes are no ELF shared object for this machine (says what they look like) or
- * if its tables point outside of it. A missing symbol is no failure. */
+ * not all of one (says how many there are and how many it takes). What passes the system's loader can map. */
+ORD_MUST_CHECK bool ord_elf_check(const char *path, const unsigned char *bytes, size_t size, ord_error *err);
+
+/* The same, and fails if a table of symbols points outside of the file. A missing symbol is no failure. */
 ORD_MUST_CHECK bool ord_elf_read_plugin(const char *path, const unsigned char *bytes, size_t size, ord_elf_plugin *out,
                                         ord_error *err);
 

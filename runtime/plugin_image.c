@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/plugin_elf.h"
+
 #define LARGEST_FILE_BYTES ((off_t)1 << 30)
 
 typedef char image_name[PATH_MAX]; /* "/proc/self/fd/N", or a temporary file */
@@ -39,15 +41,14 @@ static bool read_bytes(const char *path, int descriptor, ord_image_file *file, o
 static bool read_descriptor(const char *path, int descriptor, ord_image_file *out, ord_error *err) {
   struct stat status;
   if (fstat(descriptor, &status)) return ord_fail(err, ORD_IO, "%s: cannot be read; %s", path, strerror(errno));
-  if (S_ISDIR(status.st_mode))
-    return ord_fail(err, ORD_INVALID, "%s: is a directory; wanted a plugin's shared object", path);
+  if (S_ISDIR(status.st_mode)) return ord_fail(err, ORD_INVALID, "%s: is a directory; wanted a shared object", path);
   if (!S_ISREG(status.st_mode))
-    return ord_fail(err, ORD_INVALID, "%s: is no regular file; wanted a plugin's shared object", path);
+    return ord_fail(err, ORD_INVALID, "%s: is no regular file; wanted a shared object", path);
   if (status.st_size > LARGEST_FILE_BYTES)
-    return ord_fail(err, ORD_INVALID, "%s: is too large for a plugin; found %lld bytes; wanted at most %lld", path,
+    return ord_fail(err, ORD_INVALID, "%s: is too large; found %lld bytes; wanted at most %lld", path,
                     (long long)status.st_size, (long long)LARGEST_FILE_BYTES);
   ord_image_file file = {.bytes = malloc((size_t)status.st_size + 1), .size = (size_t)status.st_size};
-  if (!file.bytes) return ord_fail_memory(err, "reading a plugin");
+  if (!file.bytes) return ord_fail_memory(err, "reading a shared object");
   if (!read_bytes(path, descriptor, &file, err)) {
     ord_image_file_finish(&file);
     return false;
@@ -70,6 +71,14 @@ bool ord_image_file_read(const char *path, ord_image_file *out, ord_error *err) 
 void ord_image_file_finish(ord_image_file *file) {
   free(file->bytes);
   *file = (ord_image_file){0};
+}
+
+bool ord_image_file_check(const char *path, ord_error *err) {
+  ord_image_file file;
+  if (!ord_image_file_read(path, &file, err)) return false;
+  const bool is_whole = ord_elf_check(path, file.bytes, file.size, err);
+  ord_image_file_finish(&file);
+  return is_whole;
 }
 
 static int compare_name(struct dl_phdr_info *info, size_t bytes, void *name) {

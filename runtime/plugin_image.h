@@ -17,6 +17,9 @@ typedef struct ord_image_file {
 ORD_MUST_CHECK bool ord_image_file_read(const char *path, ord_image_file *out, ord_error *err);
 void ord_image_file_finish(ord_image_file *file);
 
+/* ord_elf_check of a file that the system's loader is going to open by its path. */
+ORD_MUST_CHECK bool ord_image_file_check(const char *path, ord_error *err);
+
 /* Loads a copy of the bytes with dlopen (local symbols, everything resolved at once); its constructors run. `path` is
  * for messages alone. `*out_handle` is for dlsym and ord_image_unmap. */
 ORD_MUST_CHECK bool ord_image_map(const char *path, const ord_image_file *file, void **out_handle, ord_error *err);

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/plugin_image.h"
 #include "session/parts.h"
 
 enum { FILE_BYTES = PATH_MAX + 64 };
@@ -17,6 +19,14 @@ static bool open_cuda(const ord_context_options *options, ord_device **out, bool
                                  .cublas = "libcublas.so.13",
                                  .cublas_lt = "libcublasLt.so.13"};
   return ord_device_cuda_create(options->threads, &cuda, out, out_oversubscribed, err);
+}
+
+/* The system's loader says what it finds wrong with a library, but one that was cut ends the process. A real driver
+ * lies where the loader finds it, and is not looked at here. */
+static bool check_library(const char *file, ord_error *err) {
+  ord_error why = ORD_ERROR_INIT;
+  if (access(file, F_OK) != 0 || ord_image_file_check(file, &why)) return true;
+  return ord_fail(err, why.code == ORD_INVALID ? ORD_UNSUPPORTED : why.code, "no CUDA device: %s", why.text);
 }
 
 /* Everything of the simulator lies in one folder. */
@@ -33,6 +43,7 @@ static bool open_simulated(const ord_context_options *options, ord_device **out,
   snprintf(driver, sizeof driver, "%s/libordito_simulated_cuda.so", folder);
   snprintf(cublas, sizeof cublas, "%s/libordito_simulated_cublas.so", folder);
   snprintf(images, sizeof images, "%s/ordito/plugins/simulated", folder);
+  if (!check_library(driver, err) || !check_library(cublas, err)) return false;
   const ord_cuda_options cuda = {.driver = driver,
                                  .is_simulated = true,
                                  .is_checked = options->checked,

@@ -153,8 +153,31 @@ static void cut_image(void **state) {
            folder, plugins, plugins, plugins);
   assert_int_equal(system(prepare), 0);
   check_command(&(command_row){SMALL " --plugin cut/cuda_core.so", 1, NULL,
-                               "cuda_core.norm.so: ELF file is damaged or cut; one of its segments lies outside its "
-                               "9000 bytes\n"});
+                               "cuda_core.norm.so: ELF file is damaged or cut; found 9000 bytes; wanted at least "});
+}
+
+/* The libraries of the simulator, one of them not whole; the loader would end the process. */
+static void cut_libraries(void **state) {
+  (void)state;
+  static const char *const library[] = {"libordito_simulated_cuda.so", "libordito_simulated_cublas.so"};
+  static const int bytes[] = {100, 9000, 500000};
+  char path[128];
+  snprintf(path, sizeof path, "%s/half", folder);
+  setenv("ORDITO_SIMULATOR_PATH", path, 1);
+  for (size_t i = 0; i < sizeof library / sizeof *library; i++)
+    for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) {
+      char prepare[512], wanted[256];
+      snprintf(prepare, sizeof prepare,
+               "rm -rf %s && mkdir %s && cd %s && cp %s/lib/libordito_simulated_*.so . && "
+               "truncate -s %d %s",
+               path, path, path, ORDITO_BUILD_DIRECTORY, bytes[k], library[i]);
+      if (system(prepare) != 0) fail_msg("%s", prepare);
+      snprintf(wanted, sizeof wanted,
+               "ordito: no CUDA device: %s/%s: ELF file is damaged or cut; found %d bytes; wanted ", path, library[i],
+               bytes[k]);
+      check_command(&(command_row){SMALL, 3, NULL, wanted});
+    }
+  unsetenv("ORDITO_SIMULATOR_PATH");
 }
 
 /* ---- an interrupt ------------------------------------------------------------------------------------------------ */
@@ -199,6 +222,7 @@ int main(void) {
       cmocka_unit_test(wrong_input),
       cmocka_unit_test(wrong_machine),
       cmocka_unit_test(cut_image),
+      cmocka_unit_test(cut_libraries),
       cmocka_unit_test(an_interrupt_ends_a_loop),
   };
   return cmocka_run_group_tests(tests, make_model, remove_folder);

@@ -29,7 +29,7 @@ static void test_paths_that_cannot_be_read(void **state) {
     const char *found;
   } row[] = {{"/nowhere/plugin.so", ORD_INVALID, "/nowhere/plugin.so: cannot be opened; No such file or directory"},
              {"", ORD_INVALID, "cannot be opened"},
-             {ORDITO_BUILD_DIRECTORY, ORD_INVALID, ": is a directory; wanted a plugin's shared object"},
+             {ORDITO_BUILD_DIRECTORY, ORD_INVALID, ": is a directory; wanted a shared object"},
              {pipe_path, ORD_INVALID, ": is no regular file"}};
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     ord_image_file file;
