@@ -18,7 +18,7 @@ enum {
   CLI_WRONG = 1,       /* the model or the data is wrong */
   CLI_USAGE = 2,       /* the command line is wrong */
   CLI_UNSUPPORTED = 3, /* no device or kernel can serve */
-  CLI_MACHINE = 4,     /* memory ran out, reading or writing failed */
+  CLI_MACHINE = 4,     /* memory ran out, reading, writing or the device failed */
   CLI_INTERRUPTED = 130
 };
 

@@ -22,7 +22,7 @@ void cli_print_usage(FILE *to) {
   fprintf(
       to,
       "\nexit codes: 0 done, 1 the model or the data is wrong, 2 the command line is wrong, 3 no kernel can serve,\n"
-      "4 the machine failed (memory, disk), 130 interrupted\n");
+      "4 the machine failed (memory, disk, GPU), 130 interrupted\n");
 }
 
 int cli_print_help(const cli_verb *verb) {

@@ -16,8 +16,8 @@ int cli_fail(const ord_error *err) {
   cli_say(stderr, "ordito: %s\n", err->text);
   switch (err->code) {
   case ORD_UNSUPPORTED:
-  case ORD_DEVICE_FAILED:
     return CLI_UNSUPPORTED;
+  case ORD_DEVICE_FAILED:
   case ORD_NO_MEMORY:
   case ORD_IO:
   case ORD_INTERNAL:

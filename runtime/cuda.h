@@ -76,7 +76,8 @@ ORD_MUST_CHECK bool ord_cuda_open_driver(ord_cuda_device *device, ord_error *err
 /* ---- cuda_error.c ---- */
 
 /* Counts the call. True if `code` is success. Else fills err: "<what>: <call> failed: CUDA_ERROR_NAME (code):
- * description", ORD_NO_MEMORY or ORD_DEVICE_FAILED, and marks the device as lost after a fault that kills the context.
+ * description", ORD_NO_MEMORY, ORD_UNSUPPORTED (of a kernel) or ORD_DEVICE_FAILED, and marks the device as lost after a
+ * fault that kills the context.
  * `what` says what was being done, in words; call "cuMemAlloc". */
 ORD_MUST_CHECK bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what,
                                    ord_error *err);

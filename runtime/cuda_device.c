@@ -79,27 +79,32 @@ static const ord_device_table table = {.queue_create = ord_cuda_queue_create,
                                        .probe_destroy = ord_cuda_probe_destroy,
                                        .destroy = destroy};
 
+/* Of a call that finds out what there is: where it fails, there is no device that can serve. */
+static bool check_opening(ord_cuda_device *device, CUresult code, const char *call, ord_error *err) {
+  ord_error why = ORD_ERROR_INIT;
+  return ord_cuda_check(device, code, call, "opening the CUDA device", &why) ||
+         ord_fail(err, why.code == ORD_NO_MEMORY ? ORD_NO_MEMORY : ORD_UNSUPPORTED, "%s", why.text);
+}
+
 static bool find_device(ord_cuda_device *device, ord_error *err) {
-  static const char *const OPENING = "opening the CUDA device";
   int count = 0;
   const CUresult code = device->call.Init(0);
   if (code == CUDA_ERROR_NO_DEVICE || (code == CUDA_SUCCESS && (device->call.DeviceGetCount(&count) || count == 0)))
     return ord_fail(err, ORD_UNSUPPORTED, "no CUDA device: the driver found none");
-  return ord_cuda_check(device, code, "cuInit", OPENING, err) &&
-         ord_cuda_check(device, device->call.DeviceGet(&device->ordinal, 0), "cuDeviceGet", OPENING, err) &&
-         ord_cuda_check(device, device->call.DeviceGetName(device->name, sizeof device->name, device->ordinal),
-                        "cuDeviceGetName", OPENING, err);
+  return check_opening(device, code, "cuInit", err) &&
+         check_opening(device, device->call.DeviceGet(&device->ordinal, 0), "cuDeviceGet", err) &&
+         check_opening(device, device->call.DeviceGetName(device->name, sizeof device->name, device->ordinal),
+                       "cuDeviceGetName", err);
 }
 
 static bool take_context(ord_cuda_device *device, ord_error *err) {
-  static const char *const OPENING = "opening the CUDA device";
-  if (!ord_cuda_check(device, device->call.DevicePrimaryCtxRetain(&device->context, device->ordinal),
-                      "cuDevicePrimaryCtxRetain", OPENING, err))
+  if (!check_opening(device, device->call.DevicePrimaryCtxRetain(&device->context, device->ordinal),
+                     "cuDevicePrimaryCtxRetain", err))
     return false;
   device->has_context = true;
   return ord_cuda_enter(device, err) &&
-         ord_cuda_check(device, device->call.StreamCreateWithPriority(&device->stream, CU_STREAM_NON_BLOCKING, 0),
-                        "cuStreamCreateWithPriority", OPENING, err);
+         check_opening(device, device->call.StreamCreateWithPriority(&device->stream, CU_STREAM_NON_BLOCKING, 0),
+                       "cuStreamCreateWithPriority", err);
 }
 
 static bool fill_info(ord_cuda_device *device, ord_error *err) {
@@ -112,8 +117,8 @@ static bool fill_info(ord_cuda_device *device, ord_error *err) {
                {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &(int){0}},
                {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &(int){0}}};
   for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
-    if (!ord_cuda_check(device, device->call.DeviceGetAttribute(asked[i].out, asked[i].attribute, device->ordinal),
-                        "cuDeviceGetAttribute", "opening the CUDA device", err))
+    if (!check_opening(device, device->call.DeviceGetAttribute(asked[i].out, asked[i].attribute, device->ordinal),
+                       "cuDeviceGetAttribute", err))
       return false;
   device->base.info = (ord_device_info){.struct_size = sizeof device->base.info,
                                         .kind = ORD_DEVICE_CUDA,

@@ -39,6 +39,19 @@ static bool is_fatal(CUresult code) {
   }
 }
 
+/* Of a kernel: it has no code for this device, or does what no capture allows. */
+static bool is_refusal(CUresult code) {
+  switch (code) {
+  case CUDA_ERROR_INVALID_IMAGE:
+  case CUDA_ERROR_NO_BINARY_FOR_GPU:
+  case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    return true;
+  default:
+    return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  }
+}
+
 /* What names the kernel: each launch is waited for then, and is one step of the plan. */
 static const char FIND_IT[] = "; if no kernel is named, capture off and CUDA_LAUNCH_BLOCKING=1 in the environment do";
 
@@ -77,7 +90,7 @@ static bool judge(ord_cuda_device *device, CUresult code, const char *call, cons
     lose(device, text);
     return is_working(device, err);
   }
-  return ord_fail(err, ORD_DEVICE_FAILED, "%s", text);
+  return ord_fail(err, is_refusal(code) ? ORD_UNSUPPORTED : ORD_DEVICE_FAILED, "%s", text);
 }
 
 bool ord_cuda_check(ord_cuda_device *device, CUresult code, const char *call, const char *what, ord_error *err) {

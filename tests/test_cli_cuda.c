@@ -88,11 +88,11 @@ static void wrong_input(void **state) {
       {SMALL ROGUE "rogue_foreign", 3, NULL, "loading image 'foreign' of plugin cuda_rogue for compute capability 9.0"},
       {SMALL ROGUE "rogue_forks --swap-at 3", 3, "",
        "ordito: x: kernel rogue_forks of plugin cuda_rogue: capture failed: the launch left a stream forked"},
-      {SMALL ROGUE "rogue_faults", 3, "",
+      {SMALL ROGUE "rogue_faults", 4, "",
        "ordito: the CUDA device is lost until the process ends, the CPU device is not; "},
-      {SMALL ROGUE "rogue_faults --loop off", 3, "",
+      {SMALL ROGUE "rogue_faults --loop off", 4, "",
        "CUDA_ERROR_ILLEGAL_ADDRESS (700): kernel rogue_rows, block (0, 0, 0), thread ("},
-      {SMALL ROGUE "rogue_faults --capture off", 3, "", "x: kernel rogue_faults of plugin cuda_rogue: launch failed: "},
+      {SMALL ROGUE "rogue_faults --capture off", 4, "", "x: kernel rogue_faults of plugin cuda_rogue: launch failed: "},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_command(&row[i]);
 }
@@ -133,7 +133,7 @@ static void wrong_machine(void **state) {
        {SMALL, 4, NULL, "making a queue: cuMemHostAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory\n"}},
       {"ORDITO_SIMULATED_LOSE_AT_KERNEL",
        "100",
-       {SMALL, 3, "", "ordito: the CUDA device is lost until the process ends, the CPU device is not; "}},
+       {SMALL, 4, "", "ordito: the CUDA device is lost until the process ends, the CPU device is not; "}},
   };
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     setenv(row[i].name, row[i].value, 1);

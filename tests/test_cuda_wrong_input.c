@@ -384,6 +384,7 @@ static void start_with_bad_launch(scene *c, int i, const tokens *wanted) {
   tokens got;
   MUST_FAIL(ord_session_create(c->on.model, &options, &session, &err), "");
   assert_string_equal(err.text, bad_launches[i].text);
+  assert_int_equal(err.code, ORD_UNSUPPORTED);
   assert_null(session);
   if (!bad_launches[i].works_eagerly) return;
   c->log[0] = 0;

@@ -60,5 +60,6 @@ ord_status library_check(const library *opened, cublasStatus_t status, const cha
   if (status == CUBLAS_STATUS_SUCCESS) return ORD_OK;
   err->native = (int32_t)status;
   snprintf(err->text, sizeof err->text, "cublasLt%s: %s", call, opened->GetStatusString(status));
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH) return ORD_UNSUPPORTED;
   return status == CUBLAS_STATUS_ALLOC_FAILED ? ORD_NO_MEMORY : ORD_DEVICE_FAILED;
 }

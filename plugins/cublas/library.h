@@ -21,7 +21,7 @@ ord_status library_open(const ord_host *host, library *out, ord_plugin_error *er
 /* The file stays mapped: code of the CUDA runtime inside it may run until the process ends. */
 void library_close(library *opened);
 
-/* ORD_OK, or ORD_DEVICE_FAILED with the call and what the library says of it. */
+/* ORD_OK, or what the status means with the call and what the library says of it. */
 ord_status library_check(const library *opened, cublasStatus_t status, const char *call, ord_plugin_error *err);
 
 #endif
