@@ -230,7 +230,8 @@ ORD_API ORD_MUST_CHECK bool ord_session_get(ord_session *session, const char *na
 ORD_API void ord_session_reset(ord_session *session);
 /* Keeps the first `tokens` tokens of each row in the caches and forgets the rest. A row that holds fewer keeps them. */
 ORD_API void ord_session_rewind(ord_session *session, int64_t tokens);
-/* Asks a running call in another thread to stop at the next step (ORD_CANCELLED). The one call from other threads. */
+/* Asks a running call in another thread to stop at the next step (ORD_CANCELLED). The one call from other threads,
+ * and from handlers of signals: it only stores a word, which a GPU in a loop of its own sees too. */
 ORD_API void ord_session_cancel(ord_session *session);
 
 typedef struct ord_swap_options {

@@ -61,7 +61,7 @@ typedef struct ord_cuda_queue {
   ord_queue base;
   ord_cuda_stream run;     /* work is done here */
   ord_cuda_stream capture; /* a stream of its own, so that capturing does not wait for work */
-  unsigned char *staging;  /* pinned; what small writes are copied from */
+  unsigned char *staging;  /* pinned; what small writes are copied from; behind it lies base.cancel */
   size_t staging_used;     /* since the queue was waited for */
 } ord_cuda_queue;
 

@@ -23,7 +23,10 @@ _Static_assert((int)LOOP_STOP_MAX == (int)ORD_LOOP_STOP_MAX && (int)SLOT_GOES_ON
 enum { AHEAD = 8 };
 
 /* Where the words lie in mapped memory, each on cache lines of its own for host and device. */
-enum { DONE_AT = 0, CANCEL_AT = 128, RING_AT = 256 };
+enum { DONE_AT = 0, RING_AT = 128 };
+
+/* In the queue's cancel word, beside the caller's bit: the loop that runs is to end. */
+enum { CANCEL_LOOP = 2 * ORD_CANCEL };
 
 /* How often a word is looked at before the driver is: that costs more, and tells of a fault. */
 enum { LOOKS = 256 };
@@ -74,7 +77,7 @@ static bool make_memory(cuda_loop *loop, const ord_loop_places *places, ord_erro
                                 &loop->mapped, err))
     return false;
   loop->places.done = (uint32_t *)(loop->mapped + DONE_AT);
-  loop->places.cancel = loop->options.is_deaf ? NULL : (const uint32_t *)(loop->mapped + CANCEL_AT);
+  loop->places.cancel = loop->options.is_deaf ? NULL : (const uint32_t *)loop->base.queue->cancel;
   loop->places.ring = (uint64_t *)(loop->mapped + RING_AT);
   return true;
 }
@@ -164,10 +167,10 @@ static bool ask_driver(const cuda_loop *loop, bool (*is_there)(const cuda_loop *
 }
 
 static bool is_cancelled(const cuda_loop *loop) {
-  return loop->options.cancel && atomic_load_explicit(loop->options.cancel, memory_order_relaxed);
+  return atomic_load_explicit(loop->base.queue->cancel, memory_order_relaxed) & ORD_CANCEL;
 }
 
-/* The host's cancel flag counts where `is_cancellable`, and then more than what is there already. */
+/* What the caller wants counts where `is_cancellable`, and then more than what is there already. */
 static bool look_until(const cuda_loop *loop, bool (*is_there)(const cuda_loop *loop), bool is_cancellable,
                        ord_error *err) {
   for (uint32_t looks = 0;; looks++) {
@@ -200,8 +203,10 @@ static bool finish(cuda_loop *loop, ord_error *err) {
 
 static bool stop(cuda_loop *loop, ord_error *err) {
   if (!loop->is_running) return true;
-  atomic_store_explicit(word(loop, CANCEL_AT), 1, memory_order_release);
-  return finish(loop, err);
+  atomic_fetch_or_explicit(loop->base.queue->cancel, CANCEL_LOOP, memory_order_release);
+  const bool done = finish(loop, err);
+  atomic_fetch_and_explicit(loop->base.queue->cancel, ~(uint32_t)CANCEL_LOOP, memory_order_relaxed);
+  return done;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

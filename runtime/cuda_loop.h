@@ -27,7 +27,7 @@ typedef struct loop_places {
   int32_t *token, *past, *position; /* position NULL: none */
   int64_t *counter;
   loop_request *request;
-  /* Mapped memory of the host, each word on a cache line of its own. */
+  /* Mapped memory of the host, each word on a cache line of its own. The queue's cancel word is one. */
   uint64_t *ring;         /* [capacity] */
   uint32_t *done;         /* how the loop ended, SLOT_*; 0 before */
   const uint32_t *cancel; /* not 0: end at the next token; NULL: the loop does not look */

@@ -10,6 +10,7 @@
 #include "runtime/cuda.h"
 
 #define STAGING_BYTES ((size_t)4 << 20)
+enum { CANCEL_BYTES = 128 }; /* a cache line of its own for host and device */
 
 /* ---- memory ---- */
 
@@ -83,11 +84,13 @@ bool ord_cuda_queue_create(ord_device *base, ord_queue **out, ord_error *err) {
   ord_cuda_queue *queue = calloc(1, sizeof *queue);
   if (!queue) return ord_fail_memory(err, "making a queue");
   queue->base.device = base;
-  if (!ord_cuda_allocate_pinned(device, STAGING_BYTES, "making a queue", &queue->staging, err) ||
+  if (!ord_cuda_allocate_pinned(device, STAGING_BYTES + CANCEL_BYTES, "making a queue", &queue->staging, err) ||
       !make_stream(device, &queue->run, err) || !make_stream(device, &queue->capture, err)) {
     ord_cuda_queue_destroy(&queue->base);
     return false;
   }
+  queue->base.cancel = (_Atomic uint32_t *)(queue->staging + STAGING_BYTES);
+  atomic_init(queue->base.cancel, 0);
   *out = &queue->base;
   return true;
 }

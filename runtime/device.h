@@ -29,12 +29,12 @@ typedef struct ord_phase_time {
 } ord_phase_time;
 
 typedef struct ord_run_options {
-  const atomic_bool *cancel; /* checked between steps; NULL: none */
-  uint64_t *step_ns;         /* [step_count], zeros: gets each step's wall time; on a GPU, in eager runs alone, what
-                                lies between two marks of its clock; NULL: no timing */
-  ord_phase_time *phase;     /* [threads][phase_stride]: adds what each thread did in each phase of the plan, phases
-                                counted over all steps; NULL: no timing */
-  size_t phase_stride;       /* at least plan->phase_count */
+  const _Atomic uint32_t *cancel; /* not 0: end; checked between steps; NULL: none */
+  uint64_t *step_ns;     /* [step_count], zeros: gets each step's wall time; on a GPU, in eager runs alone, what lies
+                            between two marks of its clock; NULL: no timing */
+  ord_phase_time *phase; /* [threads][phase_stride]: adds what each thread did in each phase of the plan, phases
+                            counted over all steps; NULL: no timing */
+  size_t phase_stride;   /* at least plan->phase_count */
 } ord_run_options;
 
 /* What became of a plan, for reports. */
@@ -53,10 +53,14 @@ typedef struct ord_capture {
 
 typedef struct ord_device ord_device;
 
-/* Work of one session, done in order; other queues may run beside it. Used by one thread at a time. */
+/* Work of one session, done in order; other queues may run beside it. Used by one thread at a time, but that any
+ * thread, and a handler of signals, may set the cancel word. It lies where the device sees it. */
 typedef struct ord_queue {
   ord_device *device;
+  _Atomic uint32_t *cancel; /* ORD_CANCEL: the caller wants no more, until he takes it back; and bits of the device */
 } ord_queue;
+
+enum { ORD_CANCEL = 1 };
 
 /* ---- generation on the device: a GPU decodes, samples and goes on without the host ---- */
 
@@ -86,7 +90,6 @@ typedef struct ord_loop_options {
   uint32_t capacity;  /* tokens that one request may make */
   bool is_one_launch; /* all of it in one launch of a graph with a WHILE node; else one launch a token, some ahead */
   bool is_deaf;       /* the device does not look whether it is to end: loop_stop waits for a stop token or the limit */
-  const atomic_bool *cancel; /* looked at while loop_next waits, which then ends the loop; NULL: none */
 } ord_loop_options;
 
 typedef struct ord_loop {
@@ -150,7 +153,8 @@ typedef struct ord_device_table {
   bool (*loop_create)(ord_queue *queue, const ord_capture *capture, const ord_loop_places *places,
                       const ord_loop_options *options, ord_loop **out, ord_error *err);
   bool (*loop_start)(ord_loop *loop, const ord_loop_request *request, ord_error *err);
-  /* Waits for the next token. *out_state tells whether it is the last, and why. */
+  /* Waits for the next token. *out_state tells whether it is the last, and why. The queue's ORD_CANCEL ends the loop
+   * and fails. */
   bool (*loop_next)(ord_loop *loop, int32_t *out_token, ord_loop_state *out_state, ord_error *err);
   /* Ends a loop that runs, at a token; returns when it has ended. Tokens made beyond those taken are forgotten. */
   bool (*loop_stop)(ord_loop *loop, ord_error *err);

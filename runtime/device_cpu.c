@@ -14,11 +14,16 @@
 #include "runtime/pages.h"
 #include "runtime/text.h"
 
+typedef struct cpu_queue {
+  ord_queue base;
+  _Atomic uint32_t cancel;
+} cpu_queue;
+
 static bool queue_create(ord_device *device, ord_queue **out, ord_error *err) {
-  ord_queue *queue = malloc(sizeof *queue);
-  *out = queue;
+  cpu_queue *queue = calloc(1, sizeof *queue);
+  *out = &queue->base;
   if (!queue) return ord_fail_memory(err, "making a queue");
-  queue->device = device;
+  queue->base = (ord_queue){.device = device, .cancel = &queue->cancel};
   return true;
 }
 

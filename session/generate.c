@@ -221,7 +221,7 @@ bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t pr
   ord_generate_result made = {0};
   generation run = {.session = session, .options = options, .token_fn = token_fn, .context = context};
   if (result && !ord_struct_give(&made, "ord_generate_result", result, sizeof made, err)) return false;
-  atomic_store(&session->cancel, false);
+  atomic_store(session->queue->cancel, 0);
   bool done = check_session(session, err) && check_options(options, err) && find_stops(&run, err);
   if (done && prompt_count == 0) {
     done = start_ids(session, &start, &prompt_count, err);

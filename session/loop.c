@@ -37,8 +37,7 @@ static bool make_loop(const ord_session *session, ord_lane *lane, uint32_t mode,
   const ord_device_table *table = session->queue->device->table;
   const ord_loop_options options = {.capacity = (uint32_t)ord_model_context(session->model),
                                     .is_one_launch = mode != ORD_LOOP_AHEAD,
-                                    .is_deaf = mode == ORD_LOOP_DEAF,
-                                    .cancel = &session->cancel};
+                                    .is_deaf = mode == ORD_LOOP_DEAF};
   ord_loop_places places;
   ord_loop *loop = NULL;
   if (!find_places(session, lane, &places, err) ||

@@ -80,7 +80,6 @@ struct ord_session {
   ord_output_copy strided_copy; /* on the way to one of them */
   char **described;             /* ord_session_input, ord_session_output */
   ord_startup_times startup;
-  atomic_bool cancel;
 };
 
 /* context.c: where the library lies. */

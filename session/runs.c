@@ -51,12 +51,12 @@ static bool start_lane(const ord_session *session, const ord_lane *lane, bool ea
 
 /* Until it is done on the device, too. */
 static bool run_lane(const ord_session *session, const ord_lane *lane, ord_error *err) {
-  const ord_run_options options = {.cancel = &session->cancel};
+  const ord_run_options options = {.cancel = session->queue->cancel};
   return start_lane(session, lane, false, &options, err) && session->queue->device->table->wait(session->queue, err);
 }
 
 static bool run_lane_timed(ord_session *session, ord_lane *lane, ord_timing *timing, ord_error *err) {
-  ord_run_options options = {.cancel = &session->cancel};
+  ord_run_options options = {.cancel = session->queue->cancel};
   ord_device_clock *clock = NULL;
   /* A graph of the device is one launch, in which no step can be timed. */
   const bool eager = timing->eager || (timing->by_step && !session->queue->device->is_host_memory);
@@ -82,12 +82,12 @@ bool ord_session_run_once(ord_session *session, ord_timing *timing, ord_error *e
 }
 
 bool ord_session_run(ord_session *session, ord_error *err) {
-  atomic_store(&session->cancel, false);
+  atomic_store(session->queue->cancel, 0);
   return ord_session_run_once(session, NULL, err);
 }
 
 bool ord_session_run_timed(ord_session *session, ord_timing *timing, ord_error *err) {
-  atomic_store(&session->cancel, false);
+  atomic_store(session->queue->cancel, 0);
   ord_timing own;
   return ord_struct_take(timing, "ord_timing", &own, sizeof own, err) && ord_session_run_once(session, &own, err) &&
          ord_struct_give(&own, "ord_timing", timing, sizeof own, err);

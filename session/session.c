@@ -94,7 +94,6 @@ static bool begin(ord_model *model, const ord_session_options *options, ord_sess
   ord_session *session = calloc(1, sizeof *session);
   if (!session) return ord_fail_memory(err, "creating a session");
   session->model = model;
-  atomic_init(&session->cancel, false);
   const bool is_gpu = model->context->device->info.kind != ORD_DEVICE_CPU;
   if (!check_options(options, is_gpu, err) || !keep_options(session, options, err) ||
       !make_graph(session, options, err)) {
@@ -286,7 +285,7 @@ void ord_session_rewind(ord_session *session, int64_t tokens) {
     if (session->past[row] > tokens) session->past[row] = tokens > 0 ? (int32_t)tokens : 0;
 }
 
-void ord_session_cancel(ord_session *session) { atomic_store(&session->cancel, true); }
+void ord_session_cancel(ord_session *session) { atomic_fetch_or(session->queue->cancel, ORD_CANCEL); }
 
 bool ord_session_startup(const ord_session *session, ord_startup_times *out, ord_error *err) {
   return ord_struct_give(&session->startup, "ord_startup_times", out, sizeof *out, err);

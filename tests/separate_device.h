@@ -65,7 +65,9 @@ static inline bool separate_queue_create(ord_device *base, ord_queue **out, ord_
   *out = &queue->base;
   queue->base.device = base;
   device->live++;
-  return device->cpu->table->queue_create(device->cpu, &queue->cpu, err);
+  if (!device->cpu->table->queue_create(device->cpu, &queue->cpu, err)) return false;
+  queue->base.cancel = queue->cpu->cancel;
+  return true;
 }
 
 static inline void separate_queue_destroy(ord_queue *base) {
@@ -232,7 +234,7 @@ static inline bool separate_loop_start(ord_loop *base, const ord_loop_request *r
 static inline bool separate_loop_next(ord_loop *base, int32_t *out_token, ord_loop_state *out_state, ord_error *err) {
   separate_loop *loop = (separate_loop *)base;
   if (!loop->is_running) fail_msg("a loop that has ended is asked for a token");
-  if (loop->options.cancel && atomic_load(loop->options.cancel)) {
+  if (atomic_load(base->queue->cancel)) {
     loop->is_running = false;
     return ord_fail(err, ORD_CANCELLED, "the generation was cancelled");
   }

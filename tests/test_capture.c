@@ -24,7 +24,7 @@ typedef struct {
   _Atomic uint32_t launches;
   _Atomic uint32_t faults;
   uint32_t fails_in_phase; /* ORD_PHASE_MAX: never */
-  atomic_bool *cancels;
+  _Atomic uint32_t *cancels;
 } mix_state;
 
 enum { IN, WEIGHT, PAST, EXTENT, ABSENT, OUT, OPERANDS };
@@ -53,7 +53,7 @@ static ord_status mix_launch(void *state, const ord_exec *exec, ord_plugin_error
   int64_t all = *(const int32_t *)exec->operand[PAST] + *(const int64_t *)exec->operand[EXTENT];
   for (uint32_t i = 0; i < CHUNKS; i++) all += scratch[i];
   for (uint32_t i = first; i < end; i++) out[i] = in[i] * *(const int64_t *)exec->operand[WEIGHT] + all;
-  if (mix->cancels) atomic_store(mix->cancels, true);
+  if (mix->cancels) atomic_store(mix->cancels, 1);
   return ORD_OK;
 }
 
@@ -222,7 +222,7 @@ static void test_a_failing_launch_stops_the_run(void **state) {
 static void test_cancel_is_seen_between_steps(void **state) {
   fixture *f = *state;
   for (size_t way = 0; way < 2; way++) {
-    atomic_bool cancel = false;
+    _Atomic uint32_t cancel = 0;
     const ord_run_options options = {.cancel = &cancel};
     f->mix[0].cancels = &cancel;
     f->mix[1].launches = 0;
@@ -231,7 +231,7 @@ static void test_cancel_is_seen_between_steps(void **state) {
     assert_string_equal(f->err.text, "the run was cancelled before layer.0.b");
     assert_int_equal(f->mix[1].launches, 0);
     f->mix[0].cancels = NULL;
-    atomic_store(&cancel, false);
+    atomic_store(&cancel, 0);
     reset_arena(f);
     assert_true(both_ways[way](f, &options));
     assert_right(f);

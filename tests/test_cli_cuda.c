@@ -183,8 +183,7 @@ static void cut_libraries(void **state) {
 /* ---- an interrupt ------------------------------------------------------------------------------------------------ */
 
 /* In the middle of a loop of many tokens, once the first has been read. */
-static void an_interrupt_ends_a_loop(void **state) {
-  (void)state;
+static void interrupt_a_loop(const char *order) {
   int out[2], status = 0;
   char first;
   assert_int_equal(pipe(out), 0);
@@ -194,7 +193,7 @@ static void an_interrupt_ends_a_loop(void **state) {
     dup2(out[1], 1);
     close(out[0]);
     close(out[1]);
-    setenv("ORDITO_SIMULATED_ORDER", "thread", 1);
+    setenv("ORDITO_SIMULATED_ORDER", order, 1);
     if (freopen("/dev/null", "w", stderr))
       execl(ORDITO, "ordito", "generate", NANO, "--device", "cuda", "--simulated", "--loop", "whole", "--tokens", "500",
             (char *)NULL);
@@ -208,6 +207,12 @@ static void an_interrupt_ends_a_loop(void **state) {
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 130);
+}
+
+static void an_interrupt_ends_a_loop(void **state) {
+  (void)state;
+  static const char *const order[] = {"eager", "lazy", "thread"};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) interrupt_a_loop(order[i]);
 }
 
 static int make_model(void **state) {

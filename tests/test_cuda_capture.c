@@ -68,7 +68,7 @@ static void cancel_and_times(void **state) {
   hand_plan *h = open_mixes(&s);
   ord_capture *captured = capture(h);
   ord_error err = ORD_ERROR_INIT;
-  atomic_bool cancel = true;
+  _Atomic uint32_t cancel = 1;
   uint64_t ns[MIXES] = {0};
   ord_run_options options = {.cancel = &cancel, .step_ns = ns};
   MUST_FAIL(s.table->replay(h->queue, captured, &options, &err), "the run was cancelled before it was launched");
@@ -76,7 +76,7 @@ static void cancel_and_times(void **state) {
   MUST_FAIL(s.table->run_eager(h->queue, &h->plan, &h->memory, &options, &err), "cancelled before layer.0.a");
   assert_int_equal(err.code, ORD_CANCELLED);
   for (int i = 0; i < MIXES; i++) assert_int_equal(ns[i], 0);
-  atomic_store(&cancel, false);
+  atomic_store(&cancel, 0);
   write_inputs(h, 2);
   run_eager(h, &options);
   assert_right(h, 2);
