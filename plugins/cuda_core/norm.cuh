@@ -13,7 +13,7 @@ INLINE float read_column(const core_place &place, int64_t column, float otherwis
 
 // In all threads of the block; for_each(use) calls use(row, number) for all numbers of this thread.
 template <int ROWS, typename ForEach>
-INLINE void find_means(ForEach for_each, int64_t columns, float *partial, float (&mean)[ROWS]) {
+INLINE void find_means(const ForEach &for_each, int64_t columns, float *partial, float (&mean)[ROWS]) {
   for_each([&](int row, float x) { mean[row] += x; });
   sum_over_block(mean, partial);
   UNROLL
@@ -22,8 +22,8 @@ INLINE void find_means(ForEach for_each, int64_t columns, float *partial, float 
 
 // The same: what a deviation from the mean is multiplied by.
 template <int ROWS, typename ForEach>
-INLINE void find_factors(const norm_arguments &norm, ForEach for_each, int64_t columns, const float (&mean)[ROWS],
-                         float *partial, float (&factor)[ROWS]) {
+INLINE void find_factors(const norm_arguments &norm, const ForEach &for_each, int64_t columns,
+                         const float (&mean)[ROWS], float *partial, float (&factor)[ROWS]) {
   float scale[ROWS];
   UNROLL
   for (int row = 0; row < ROWS; row++) scale[row] = 1.0f;
