@@ -287,9 +287,13 @@ bool ord_dim_find(const ord_description *description, const char *name, ord_size
 
 /* ---- axes ----------------------------------------------------------------------------------------------------- */
 
-/* The smallest value that `size` takes where each of its run-time dims is at its smallest or its largest. Sizes in more
- * dims than are worth the search count as sound: they are checked again when the graph is bound. */
-static int64_t smallest_corner(const ord_description *description, ord_size size) {
+/* What `size` is where each of its run-time dims is at its smallest or its largest. */
+typedef struct corners {
+  int64_t smallest, largest, last; /* last: where all are at their largest, which memory is planned for */
+} corners;
+
+/* Sizes in more dims than are worth the search count as sound: they are checked again when the graph is bound. */
+static corners find_corners(const ord_description *description, ord_size size) {
   enum { SEARCHED_DIM_MAX = 6 };
   const ord_dim *dim[SEARCHED_DIM_MAX];
   uint32_t count = 0;
@@ -298,24 +302,32 @@ static int64_t smallest_corner(const ord_description *description, ord_size size
     for (uint32_t term = 0; description->dim[i].is_run && term < size.term_count; term++)
       occurs |= size.term[term].power[description->dim[i].run_number] > 0;
     if (!occurs) continue;
-    if (count == SEARCHED_DIM_MAX) return 0;
+    if (count == SEARCHED_DIM_MAX) return (corners){0, 0, 0};
     dim[count++] = &description->dim[i];
   }
-  int64_t smallest = INT64_MAX, value;
+  corners found = {INT64_MAX, INT64_MIN, INT64_MAX};
   for (uint32_t corner = 0; corner < 1u << count; corner++) {
     int64_t run_dim[ORD_RUN_DIM_MAX] = {0};
     for (uint32_t i = 0; i < count; i++) run_dim[dim[i]->run_number] = corner >> i & 1 ? dim[i]->max : dim[i]->min;
-    if (ord_size_evaluate(size, run_dim, &value) && value < smallest) smallest = value;
+    if (!ord_size_evaluate(size, run_dim, &found.last)) found.last = INT64_MAX;
+    if (found.last < found.smallest) found.smallest = found.last;
+    if (found.last > found.largest) found.largest = found.last;
   }
-  return smallest;
+  return found;
 }
 
 bool ord_axis_read(ord_teller *teller, const ord_expression_scope *scope, const ord_description *description,
                    const ord_yaml_node *axis, ord_size *out) {
   if (!ord_field_size(teller, scope, axis, "shape", 0, out)) return false;
-  const int64_t smallest = smallest_corner(description, *out);
-  if (smallest >= 0) return true;
-  ord_tell(teller, axis, "shape: '%.60s' can become %lld; wanted 0 or more in every run", axis->text,
-           (long long)smallest);
+  const corners found = find_corners(description, *out);
+  if (found.smallest >= 0 && found.last == found.largest) return true;
+  if (found.smallest < 0)
+    ord_tell(teller, axis, "shape: '%.60s' can become %lld; wanted 0 or more in every run", axis->text,
+             (long long)found.smallest);
+  else
+    ord_tell(teller, axis,
+             "shape: '%.60s' is %lld where its run-time dims are largest, but can become %lld; wanted one "
+             "that does not shrink as they grow",
+             axis->text, (long long)found.last, (long long)found.largest);
   return false;
 }
