@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define ORD_ABI_MAJOR 0
-#define ORD_ABI_MINOR 9
+#define ORD_ABI_MINOR 10
 #define ORD_PLUGIN_MAGIC 0x4f524431u
 
 /* True if the struct behind `p`, as its writer knew it, holds `field`. */

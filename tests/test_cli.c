@@ -11,8 +11,8 @@
 static void command_lines(void **state) {
   (void)state;
   static const command_row row[] = {
-      {"version", 0, "plugin ABI 0.9", NULL},
-      {"--version", 0, "plugin ABI 0.9", NULL},
+      {"version", 0, "plugin ABI 0.10", NULL},
+      {"--version", 0, "plugin ABI 0.10", NULL},
       {"--help", 0, "generate", NULL},
       {"-h", 0, "exit codes: 0 done", NULL},
       {"help", 0, "--version", NULL},
