@@ -236,7 +236,8 @@ ORD_API void ord_session_cancel(ord_session *session);
 
 typedef struct ord_swap_options {
   uint32_t struct_size;
-  const char *const *pin; /* "SELECTOR=KERNEL[@PLUGIN]", which come behind the pins that the session has */
+  /* "SELECTOR=KERNEL[@PLUGIN]". They come behind the pins that the session has, which still hold where these do not. */
+  const char *const *pin;
   uint32_t pin_count;
   double tolerance; /* the largest difference that is allowed; 0: derived from the swapped kernels, see below */
 } ord_swap_options;
@@ -256,12 +257,13 @@ typedef struct ord_swap_result {
  * and the outputs of the last run stay.
  *
  * Compared is, in each plan, a run of the inputs that are set, cut to the tokens that the plan serves, in copies of the
- * caches, at the place where the last run was; so there must have been one since the session was made or reset. The
- * difference is that of the outputs (and kept values) with floating-point numbers and of what the run appended to the
- * caches: in each the largest difference of two numbers, over the largest number that the kernels in use have there;
- * the worst of all counts. Rows behind a row's length do not. A NaN differs from everything. The default tolerance is
- * that of the conformance tests: 2^-23 * (16 + n) + 8 * p, n the largest dim of an operand of the swapped nodes, p half
- * a step of the coarsest type that products are made or keys and values kept in (ordito_compute.def; of f32 0).
+ * caches, at the place where the last run was; so there must have been one since the session was made or reset. (Inputs
+ * that cannot be cut, as an index that names a token behind the cut, leave that plan out.) The difference is that of
+ * the outputs (and kept values) with floating-point numbers and of what the run appended to the caches: in each the
+ * largest difference of two numbers, over the largest number that the kernels in use have there; the worst of all
+ * counts. Rows behind a row's length do not. A NaN differs from everything. The default tolerance is that of the
+ * conformance tests: 2^-23 * (16 + n) + 8 * p, n the largest dim of an operand of the swapped nodes, p half a step of
+ * the coarsest type that products are made or keys and values kept in (ordito_compute.def; of f32 0).
  *
  * An error where a pin selects nothing, holds in no plan or changes nothing (the same kernel of a plugin with the same
  * digest), where a kernel fails or differs by more than the tolerance: then the session goes on as it was, bit for bit.
@@ -293,7 +295,8 @@ ORD_API void ord_run_config_apply(const ord_run_config *config, ord_context_opti
 /* ------------------------------------------------------------------ generation -------------------------------- */
 /* How the tokens behind the first are made. */
 typedef enum {
-  ORD_LOOP_AUTO,  /* on a GPU, in a captured session, ORD_LOOP_WHOLE where the driver can, else ORD_LOOP_AHEAD */
+  ORD_LOOP_AUTO,  /* on a GPU, in a captured session, ORD_LOOP_WHOLE where the driver can, else ORD_LOOP_AHEAD; neither
+                     where the device cannot move the inputs on, as two with fill: positions */
   ORD_LOOP_OFF,   /* a run for each, as ord_session_run makes it */
   ORD_LOOP_WHOLE, /* on the device, all in one launch */
   ORD_LOOP_AHEAD, /* on the device, a launch for each, some of them ahead */

@@ -59,11 +59,11 @@ bool ord_device_open(const ord_context_options *options, ord_device **out, bool 
   const bool is_cuda = strcmp(device, "cuda") == 0;
   if (!is_cuda && strcmp(device, "cpu") != 0)
     return ord_fail(err, ORD_INVALID, "device: found '%s'; wanted cpu or cuda", device);
-  if (!is_cuda && (options->simulated || options->checked))
-    return ord_fail(err, ORD_INVALID, "simulated: found device 'cpu'; wanted cuda, which can be simulated");
   if (options->checked && !options->simulated)
     return ord_fail(err, ORD_INVALID,
                     "checked: found a real device; wanted the simulated one, which can check kernels");
+  if (!is_cuda && options->simulated)
+    return ord_fail(err, ORD_INVALID, "simulated: found device 'cpu'; wanted cuda, which can be simulated");
   if (!is_cuda) return ord_device_cpu_create(options->threads, options->cpu, out, out_oversubscribed, err);
   return options->simulated ? open_simulated(options, out, out_oversubscribed, err)
                             : open_cuda(options, out, out_oversubscribed, err);

@@ -32,6 +32,10 @@ static bool cut_input(const ord_session *session, uint32_t index, const int64_t 
   int64_t stride[ORD_RANK_MAX];
   if (!whole->is_set) return true;
   if (!size_input(session, index, run_dim, out, err)) return false;
+  for (uint32_t axis = 0; axis < value->rank; axis++)
+    if (out->dim[axis] > whole->dim[axis])
+      return ord_fail(err, ORD_INVALID, "input '%s' is longer where there are fewer tokens",
+                      session->graph->input[index].name);
   out->data = malloc(out->bytes + 1);
   if (!out->data) return ord_fail_memory(err, DOING);
   ord_tensor_strides(value->dtype, value->rank, whole->dim, stride);

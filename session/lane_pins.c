@@ -18,32 +18,38 @@ static bool copy_pin(ord_arena *arena, const ord_pin *pin, ord_pin *out) {
   return out->selector && out->kernel && (out->plugin || !pin->plugin);
 }
 
-/* The last pin of a selector is the one that counts: those before it are left out. */
-static bool is_replaced(const ord_pin *pin, const ord_pin *by, uint32_t count) {
+static bool is_same(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+/* A pin that is said again stands at its new place alone, so that swaps to and fro do not add up. */
+static bool is_said_again(const ord_pin *pin, const ord_pin *by, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (strcmp(pin->selector, by[i].selector) == 0) return true;
+    if (is_same(pin->selector, by[i].selector) && is_same(pin->kernel, by[i].kernel) &&
+        is_same(pin->plugin, by[i].plugin))
+      return true;
   return false;
 }
 
 bool ord_lanes_read_pins(const ord_session *session, const ord_lanes *before, const char *const *text,
                          uint32_t text_count, ord_lanes *lanes, ord_error *err) {
-  const uint32_t before_count = before ? before->chooser.pin_count : 0;
-  ord_pin *pin = ord_arena_take(&lanes->arena, (size_t)before_count + text_count + 1, sizeof *pin);
-  ord_pin *added = ord_arena_take(&lanes->arena, (size_t)text_count + 1, sizeof *added);
+  const uint32_t before_count = before ? before->chooser.pin_count : 0, all_count = before_count + text_count;
+  ord_pin *all = ord_arena_take(&lanes->arena, all_count, sizeof *all);
+  ord_pin *pin = ord_arena_take(&lanes->arena, all_count, sizeof *pin);
   uint32_t count = 0;
-  if (!pin || !added) return ord_fail_memory(err, "reading kernel pins");
-  for (uint32_t i = 0; i < text_count; i++)
-    if (!ord_pin_parse(&lanes->arena, text[i], &added[i], err)) return false;
+  if (!pin || !all) return ord_fail_memory(err, "reading kernel pins");
   for (uint32_t i = 0; i < before_count; i++)
-    if (!is_replaced(&before->chooser.pin[i], added, text_count) &&
-        !copy_pin(&lanes->arena, &before->chooser.pin[i], &pin[count++]))
-      return ord_fail_memory(err, "reading kernel pins");
-  if (text_count > 0) memcpy(pin + count, added, text_count * sizeof *pin);
+    if (!copy_pin(&lanes->arena, &before->chooser.pin[i], &all[i])) return ord_fail_memory(err, "reading kernel pins");
+  for (uint32_t i = 0; i < text_count; i++)
+    if (!ord_pin_parse(&lanes->arena, text[i], &all[before_count + i], err)) return false;
+  for (uint32_t i = 0; i < all_count; i++) {
+    if (is_said_again(&all[i], &all[i + 1], all_count - i - 1)) continue;
+    pin[count++] = all[i];
+    if (i < before_count) lanes->first_new_pin = count;
+  }
   const ord_context *context = session->model->context;
   lanes->chooser = (ord_chooser){.registry = context->registry,
                                  .device = &context->device->info,
                                  .pin = pin,
-                                 .pin_count = count + text_count,
+                                 .pin_count = count,
                                  .compute = session->options.compute ? session->options.compute : ORD_F32,
                                  .deny_fallback = session->options.deny_fallback};
   return true;
@@ -53,9 +59,9 @@ bool ord_lanes_read_pins(const ord_session *session, const ord_lanes *before, co
 
 static bool fail_settling(ord_error *err) { return ord_fail_memory(err, "planning with kernel pins"); }
 
-/* Plans without reading a weight, leaving out one pin after the other whose kernel does not serve. `held` and `refusal`
- * have an entry for each pin. */
-static bool settle_lane(const ord_session *session, ord_lanes *lanes, ord_lane *lane, bool *held, const char **refusal,
+/* Plans without reading a weight, leaving out one pin after the other whose kernel does not serve. `refusal` has an
+ * entry for each pin. */
+static bool settle_lane(const ord_session *session, ord_lanes *lanes, ord_lane *lane, const char **refusal,
                         ord_error *err) {
   ord_refused_pin refused;
   ord_error why = ORD_ERROR_INIT;
@@ -70,67 +76,64 @@ static bool settle_lane(const ord_session *session, ord_lanes *lanes, ord_lane *
     *reason = ord_arena_text(&lanes->arena, refused.why.text);
     if (!*reason) return fail_settling(err);
   }
-  for (uint32_t i = 0; i < lane->plan->step_count; i++) {
-    const ord_pin *pin = lane->plan->step[i].choice.pin;
-    if (pin) held[pin - lanes->chooser.pin] = true;
-  }
   ord_lane_forget_plan(lane);
   return true;
 }
 
-static const ord_lane *find_refusing_lane(const ord_lanes *lanes, uint32_t pin, uint32_t *out_count) {
-  const ord_lane *first = NULL;
-  *out_count = 0;
-  for (uint32_t i = 0; i < lanes->count; i++) {
-    if (!lanes->lane[i].chooser.refusal[pin]) continue;
-    if (!first) first = &lanes->lane[i];
-    ++*out_count;
-  }
-  return first;
+static const char *find_refusal(const ord_lanes *lanes, uint32_t pin) {
+  for (uint32_t i = 0; i < lanes->count; i++)
+    if (lanes->lane[i].chooser.refusal[pin]) return lanes->lane[i].chooser.refusal[pin];
+  return NULL;
 }
 
-static void tell_refusal(const ord_lanes *lanes, uint32_t pin, bool is_held, ord_text *text) {
-  uint32_t count;
-  const ord_lane *lane = find_refusing_lane(lanes, pin, &count);
+static void tell_refusal(const ord_lanes *lanes, uint32_t pin, bool holds, ord_text *text) {
+  const char *separator = " ";
   ord_text_add(text, "pin ");
   ord_pin_tell(&lanes->chooser.pin[pin], text);
-  ord_text_add(text, is_held ? " does not hold in the plan for " : " holds in no plan, not in that for ");
-  ord_text_add(text, "%s", lane->name);
-  if (count > 1) ord_text_add(text, " and %u more", count - 1);
-  ord_text_add(text, ": %s", lane->chooser.refusal[pin]);
+  ord_text_add(text, holds ? " does not hold in the plan" : " holds in no plan, not in that");
+  for (uint32_t i = 0; i < lanes->count; i++) {
+    if (!lanes->lane[i].chooser.refusal[pin]) continue;
+    ord_text_add(text, "%sfor %s", separator, lanes->lane[i].name);
+    separator = ", ";
+  }
+  ord_text_add(text, ": %s", find_refusal(lanes, pin));
+}
+
+/* In a lane that has no refusal it is chosen, or pins behind it select all its nodes. */
+static bool is_held(const ord_lanes *lanes, uint32_t pin) {
+  for (uint32_t i = 0; i < lanes->count; i++)
+    if (!lanes->lane[i].chooser.refusal[pin]) return true;
+  return false;
 }
 
 /* `log` gets a warning, since the pin's user asked for that kernel in every plan; may be NULL. */
-static bool check_held(const ord_lanes *lanes, uint32_t pin, bool is_held, ord_log_fn log, void *log_context,
-                       ord_error *err) {
-  uint32_t count;
-  if (!find_refusing_lane(lanes, pin, &count)) return true;
+static bool check_held(const ord_lanes *lanes, uint32_t pin, ord_log_fn log, void *log_context, ord_error *err) {
+  if (!find_refusal(lanes, pin)) return true;
+  const bool holds = is_held(lanes, pin);
   ord_text text = {0};
-  tell_refusal(lanes, pin, is_held, &text);
+  tell_refusal(lanes, pin, holds, &text);
   if (text.failed)
     fail_settling(err);
-  else if (!is_held)
+  else if (!holds)
     ord_fail(err, ORD_UNSUPPORTED, "%s", text.bytes);
   else if (log)
     log(log_context, ORD_LOG_WARNING, text.bytes);
-  const bool done = is_held && !text.failed;
+  const bool done = holds && !text.failed;
   ord_text_finish(&text);
   return done;
 }
 
-bool ord_lanes_settle_pins(const ord_session *session, bool dry, ord_lanes *lanes, ord_error *err) {
+bool ord_lanes_settle_pins(const ord_session *session, uint32_t first_told, ord_lanes *lanes, ord_error *err) {
   const ord_context *context = session->model->context;
   const uint32_t count = lanes->chooser.pin_count;
-  bool *held = ord_arena_take(&lanes->arena, count, sizeof *held);
-  if (!held) return fail_settling(err);
   for (uint32_t i = 0; i < lanes->count; i++) {
     ord_lane *lane = &lanes->lane[i];
     const char **refusal = ord_arena_take(&lanes->arena, count, sizeof *refusal);
     if (!refusal) return fail_settling(err);
     lane->chooser = lanes->chooser;
-    if (count > 0 && !settle_lane(session, lanes, lane, held, refusal, err)) return false;
+    if (count > 0 && !settle_lane(session, lanes, lane, refusal, err)) return false;
   }
   for (uint32_t i = 0; i < count; i++)
-    if (!check_held(lanes, i, held[i], dry ? NULL : context->log, context->log_context, err)) return false;
+    if (!check_held(lanes, i, i < first_told ? NULL : context->log, context->log_context, err)) return false;
   return true;
 }

@@ -207,9 +207,11 @@ static bool make_capture(const ord_session *session, ord_lanes *lanes, ord_lane 
 
 static bool make_all(ord_session *session, const ord_lanes *before, const char *const *pin, uint32_t pin_count,
                      bool dry, ord_lanes *lanes, ord_error *err) {
-  if (!ord_lanes_read_pins(session, before, pin, pin_count, lanes, err) || !add_lanes(session, lanes, err) ||
-      !ord_lanes_settle_pins(session, dry, lanes, err))
+  if (!ord_lanes_read_pins(session, before, pin, pin_count, lanes, err) || !add_lanes(session, lanes, err))
     return false;
+  /* Whoever reads a dry plan sees what it goes without, and old pins were told of when they were new. */
+  const uint32_t first_told = dry ? lanes->chooser.pin_count : lanes->first_new_pin;
+  if (!ord_lanes_settle_pins(session, first_told, lanes, err)) return false;
   for (uint32_t i = 0; i < lanes->count; i++)
     if (!plan_lane(session, lanes, &lanes->lane[i], dry, err)) return false;
   if (dry) return true;

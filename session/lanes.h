@@ -39,6 +39,7 @@ enum { ORD_LANE_MAX = 8 };
 typedef struct ord_lanes {
   ord_arena arena;             /* pins, names */
   ord_chooser chooser;         /* its pins have no refusal */
+  uint32_t first_new_pin;      /* of chooser.pin: those before it were those of the lanes before */
   ord_lane lane[ORD_LANE_MAX]; /* the first serves every length */
   uint32_t count;
   void *worker; /* memory for each thread, shared by the lanes since only one runs at a time */
@@ -46,8 +47,8 @@ typedef struct ord_lanes {
   uint64_t capture_ns; /* that capturing them took */
 } ord_lanes;
 
-/* lanes.c. The pins of `before` (NULL: none) come first, without those that `pin` replaces. `dry` plans choose and
- * place but read no weight, make no memory. */
+/* lanes.c. The pins of `before` (NULL: none) come first, without those that are said again behind them. `dry` plans
+ * choose and place but read no weight, make no memory. */
 ORD_MUST_CHECK bool ord_lanes_create(ord_session *session, const ord_lanes *before, const char *const *pin,
                                      uint32_t pin_count, bool dry, ord_lanes **out, ord_error *err);
 void ord_lanes_destroy(ord_session *session, ord_lanes *lanes);
@@ -60,12 +61,13 @@ bool ord_lane_holds(const ord_lane *lane, int64_t new_tokens);
 /* `who` wants a captured plan for `what`; the error says why there is none. */
 ORD_MUST_CHECK bool ord_lane_must_be_captured(const ord_lane *lane, const char *who, const char *what, ord_error *err);
 
-/* lane_pins.c. Fills lanes->chooser; then, for lanes that are named, each one's own: the pins that it goes without. Of
- * a pin that holds in some lanes only there is a warning in the log, but for dry plans, whose readers see it. Fails
- * with ORD_UNSUPPORTED where one holds in none. */
+/* lane_pins.c. Fills lanes->chooser; then, for lanes that are named, each one's own: the pins that it goes without.
+ * There is a warning in the log for each pin from number `first_told` on that holds in some lanes only. Fails with
+ * ORD_UNSUPPORTED where one holds in none. */
 ORD_MUST_CHECK bool ord_lanes_read_pins(const ord_session *session, const ord_lanes *before, const char *const *text,
                                         uint32_t text_count, ord_lanes *lanes, ord_error *err);
-ORD_MUST_CHECK bool ord_lanes_settle_pins(const ord_session *session, bool dry, ord_lanes *lanes, ord_error *err);
+ORD_MUST_CHECK bool ord_lanes_settle_pins(const ord_session *session, uint32_t first_told, ord_lanes *lanes,
+                                          ord_error *err);
 
 /* lane_memory.c: the memory of lane->plan, also for a lane that is nothing but a plan. The caches are the session's. */
 ORD_MUST_CHECK bool ord_lane_memory_create(const ord_session *session, ord_lane *lane, ord_error *err);

@@ -83,7 +83,8 @@ static ord_lane *find_lane(ord_lanes *lanes) {
 bool ord_loop_prepare(ord_session *session, ord_lanes *lanes, uint32_t asked, uint32_t *out_mode, ord_error *err) {
   const ord_device *device = session->queue->device;
   ord_lane *lane = find_lane(lanes);
-  const bool is_able = device->table->loop_create && lane->capture;
+  ord_loop_places unused;
+  const bool is_able = device->table->loop_create && lane->capture && find_places(session, lane, &unused, NULL);
   *out_mode = ORD_LOOP_OFF;
   if (asked == ORD_LOOP_OFF || (asked == ORD_LOOP_AUTO && !is_able)) return true;
   if (!device->table->loop_create)

@@ -39,17 +39,26 @@ static uint32_t count_changed(const ord_lane *from, const ord_lane *to, const or
   return count;
 }
 
-static bool fail_unchanged(const ord_pin *pin, ord_error *err) {
+static bool is_in_force(const ord_lanes *lanes, const ord_pin *pin) {
+  for (uint32_t i = 0; i < lanes->count; i++) {
+    const ord_plan *plan = lanes->lane[i].plan;
+    for (uint32_t n = 0; n < plan->step_count; n++)
+      if (plan->step[n].choice.pin == pin) return true;
+  }
+  return false;
+}
+
+static bool fail_unchanged(const ord_lanes *lanes, const ord_pin *pin, ord_error *err) {
   ord_text text = {0};
   ord_pin_tell(pin, &text);
   if (text.failed)
     ord_fail_memory(err, "swapping kernels");
   else
     ord_fail(
-        err, ORD_INVALID,
-        "swapping %s changes nothing: found the same kernel of a plugin with the same digest in every node that it "
-        "selects; wanted another",
-        text.bytes);
+        err, ORD_INVALID, "swapping %s changes nothing: %s", text.bytes,
+        is_in_force(lanes, pin)
+            ? "found the same kernel of a plugin with the same digest in every node that it selects; wanted another"
+            : "found pins behind it for every node that it selects; wanted it without them, or them alone");
   ord_text_finish(&text);
   return false;
 }
@@ -64,7 +73,7 @@ static bool count_all_changed(const ord_session *session, const ord_lanes *lanes
       const uint32_t count = count_changed(&session->lanes->lane[i], &lanes->lane[i], pin);
       if (count > most) most = count;
     }
-    if (most == 0) return fail_unchanged(pin, err);
+    if (most == 0) return fail_unchanged(lanes, pin, err);
     *out += most;
   }
   return true;
@@ -147,7 +156,7 @@ static bool prepare(ord_session *session, const ord_swap_options *options, ord_l
   if (!ord_lanes_create(session, session->lanes, options->pin, options->pin_count, false, out, err) ||
       !prepare_loop(session, *out, err))
     return false;
-  const uint32_t first_pin = (*out)->chooser.pin_count - options->pin_count;
+  const uint32_t first_pin = (*out)->first_new_pin;
   result->tolerance = options->tolerance > 0 ? options->tolerance : default_tolerance(session, *out, first_pin);
   if (!count_all_changed(session, *out, first_pin, &result->node_count, err)) return false;
   const uint64_t end = ord_clock_ns();
@@ -166,8 +175,8 @@ static bool swap(ord_session *session, const ord_swap_options *options, ord_swap
                     options->tolerance);
   if (!session->has_run)
     return ord_fail(err, ORD_INVALID,
-                    "swapping kernels: found no finished run since the session was made or reset; "
-                    "wanted one to compare with");
+                    "swapping kernels: found no finished run since the session was made or reset, or a later one that "
+                    "failed; wanted one to compare with");
   if (!ord_loop_end(session, err)) return false;
   if (!prepare(session, options, &lanes, result, err)) {
     ord_lanes_destroy(session, lanes);
@@ -195,7 +204,7 @@ bool ord_session_swap_kernel(ord_session *session, const ord_swap_options *optio
 bool ord_session_rollback_kernel(ord_session *session, ord_error *err) {
   if (!session->former)
     return ord_fail(err, ORD_INVALID, "going back to former kernels: found none; wanted a swap before");
-  if (!ord_loop_end(session, err)) return false;
+  if (!ord_loop_end(session, err) || !prepare_loop(session, session->former, err)) return false;
   take_over(session, session->former);
   return true;
 }

@@ -265,7 +265,8 @@ static bool place_run(ord_session *session, const int32_t *ended, ord_error *err
   return true;
 }
 
-/* Every lane, with as many tokens of the inputs as it serves. */
+/* Every lane, with as many tokens of the inputs as it serves; but not all inputs can be cut: an index may name a token
+ * that is then missing. */
 static bool compare_lanes(ord_session *session, const ord_lanes *other, const int32_t *ended, ord_difference *worst,
                           ord_error *err) {
   ord_input_state *whole = session->input;
@@ -276,8 +277,11 @@ static bool compare_lanes(ord_session *session, const ord_lanes *other, const in
     const ord_lane *lane = &other->lane[i];
     const int64_t served = lane->new_tokens < tokens ? lane->new_tokens : tokens;
     if (!ord_lane_holds(lane, served)) continue;
-    done = ord_inputs_cut(session, served, &session->input, err) && place_run(session, ended, err) &&
-           compare_lane(session, &session->lanes->lane[i], lane, worst, err);
+    ord_error why = ORD_ERROR_INIT;
+    if (ord_inputs_cut(session, served, &session->input, &why) && place_run(session, ended, &why))
+      done = compare_lane(session, &session->lanes->lane[i], lane, worst, err);
+    else if (why.code != ORD_INVALID || served == tokens)
+      done = ord_fail(err, why.code, "%s", why.text);
     if (session->input != whole) ord_inputs_free(session, session->input);
     session->input = whole;
   }

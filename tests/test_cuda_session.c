@@ -187,6 +187,7 @@ static void the_bound_leaves_tokens(void **state) {
 typedef struct talk {
   ord_session *session;
   bool swaps;           /* behind token SWAP_AT, and back behind BACK_AT */
+  bool goes_back;       /* behind BACK_AT, from a swap before */
   uint32_t ends_behind; /* the caller wants no more; 0: never */
   int32_t id[TOKENS];
   uint32_t count;
@@ -206,7 +207,7 @@ static bool note(void *context, int32_t id, const char *bytes, size_t count) {
   ord_error err = ORD_ERROR_INIT;
   out->id[out->count++] = id;
   if (out->swaps && out->count == SWAP_AT) swap_both(out->session);
-  if (out->swaps && out->count == BACK_AT) MUST(ord_session_rollback_kernel(out->session, &err));
+  if ((out->swaps || out->goes_back) && out->count == BACK_AT) MUST(ord_session_rollback_kernel(out->session, &err));
   return out->count != out->ends_behind;
 }
 
@@ -672,6 +673,71 @@ static void warm_up_changes_nothing(void **state) {
   close_pair(&p);
 }
 
+/* The kernels before the swap had no loop when they were swapped out. */
+static void rolls_back_in_a_first_loop(void **state) {
+  (void)state;
+  ord_error err = ORD_ERROR_INIT;
+  which = SMALL;
+  type = F32;
+  for (int i = 0; i < LOOP_COUNT; i++) {
+    pair p = open_pair();
+    const ord_generate_options off = greedy(ORD_LOOP_OFF), loop = greedy(loops[i]);
+    talk got = {0};
+    start_at(p.captured, &off, &got);
+    MUST(swap_one(p.captured, "attention=cuda_attention_naive", 0, &err));
+    got = (talk){.goes_back = true};
+    start_at(p.captured, &loop, &got);
+    check_ids(loop_name[loops[i]], got.id);
+    close_pair(&p);
+  }
+}
+
+static void test_rolls_back_in_a_first_loop(void **state) {
+  (void)state;
+  run_in_order("a rollback in a first loop", rolls_back_in_a_first_loop, "lazy");
+}
+
+/* One of two inputs of positions cannot be moved on by the device: nobody asked for a loop, so there is none. */
+static void goes_without_a_loop(void **state) {
+  (void)state;
+  static const char *const two =
+      "ordito: 1\nname: two\ndims: {d: 8, vocab: 9, context: 64, seq: {min: 1, max: context}}\n"
+      "inputs:\n  ids: {dtype: i32, shape: [1, seq], fill: tokens}\n"
+      "  p: {dtype: i32, shape: [1, seq], fill: positions}\n  q: {dtype: i32, shape: [1, seq], fill: positions}\n"
+      "weights: {table: {shape: [vocab, d]}, wp: {shape: [context, d]}, wq: {shape: [context, d]}}\n"
+      "caches: {kv: {length: context}}\n"
+      "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
+      "  - position: {in: x, positions: p, weight: wp, out: x}\n"
+      "  - position: {in: x, positions: q, weight: wq, out: x}\n"
+      "  - reshape: {in: x, shape: [1, 1, seq, d], out: h}\n"
+      "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n"
+      "  - reshape: {in: a, shape: [1, seq, d], out: a}\n  - pool: {in: a, kind: last, out: n}\noutputs: [n]\n"
+      "generate: {logits: n}\n";
+  static const int32_t prompt[1] = {1};
+  ord_context *context = open_cuda_context();
+  ord_model *model = open_small_model(context, two, 0);
+  const ord_session_options options = {.struct_size = sizeof options, .generates = true};
+  ord_session *session = open_session(model, &options);
+  ord_generate_options loop = greedy(ORD_LOOP_AUTO);
+  ord_error err = ORD_ERROR_INIT;
+  talk got = {0};
+  got.result.struct_size = sizeof got.result;
+  loop.max_tokens = 3;
+  MUST(ord_session_generate(session, prompt, 1, &loop, note, &got, &got.result, &err));
+  assert_int_equal(got.count, 3);
+  assert_int_equal(got.result.loop, ORD_LOOP_OFF);
+  loop.loop = ORD_LOOP_WHOLE;
+  MUST_FAIL(ord_session_generate(session, prompt, 1, &loop, note, &got, &got.result, &err), "positions");
+  ord_session_destroy(session);
+  ord_model_destroy(model);
+  ord_context_destroy(context);
+}
+
+static void test_goes_without_a_loop(void **state) {
+  (void)state;
+  run_in_order("no loop where there can be none", goes_without_a_loop, "lazy");
+}
+
 static const char *attention_of(const ord_session *session, uint32_t lane) {
   const ord_plan *plan = session->lanes->lane[lane].plan;
   for (uint32_t i = 0; i < plan->step_count; i++)
@@ -725,6 +791,8 @@ int main(void) {
       cmocka_unit_test(test_sessions_are_captured_at_once),
       cmocka_unit_test(test_warm_up_changes_nothing),
       cmocka_unit_test(test_split_serves_where_it_can),
+      cmocka_unit_test(test_rolls_back_in_a_first_loop),
+      cmocka_unit_test(test_goes_without_a_loop),
   };
   return cmocka_run_group_tests(tests, make_cpu_texts, NULL);
 }

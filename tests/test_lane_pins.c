@@ -115,6 +115,32 @@ static void where_one_pin_does_not_hold_another_does(void **state) {
   close_stage(&s);
 }
 
+/* A kernel that lies is let in by the tolerance. */
+static void a_swap_keeps_old_pins_where_the_new_one_does_not_hold(void **state) {
+  (void)state;
+  static const char *const old = "attention=attention_naive", *const new = "attention=attention_single";
+  const ord_session_options options = {.struct_size = sizeof options, .pin = &old, .pin_count = 1};
+  static const int32_t id[1] = {1};
+  notes said = {0};
+  ord_error err = ORD_ERROR_INIT;
+  stage s = open_nano_with(&said);
+  s.session = open_session(s.model, &options);
+  MUST(ord_session_set_tokens(s.session, id, 1, 1, &err));
+  MUST(ord_session_run(s.session, &err));
+  for (int times = 1; times < 4; times++) {
+    const ord_swap_options to = {.struct_size = sizeof to, .pin = &new, .pin_count = 1, .tolerance = 1e30};
+    MUST(ord_session_swap_kernel(s.session, &to, NULL, &err));
+    assert_attention(s.session, 0, "attention_naive", "attention");
+    assert_attention(s.session, 1, "attention_single", "attention");
+    assert_int_equal(s.session->lanes->chooser.pin_count, 2); /* they do not add up */
+    const ord_swap_options back = {.struct_size = sizeof back, .pin = &old, .pin_count = 1, .tolerance = 1e30};
+    MUST(ord_session_swap_kernel(s.session, &back, NULL, &err));
+    assert_attention(s.session, 1, "attention_naive", "attention");
+    assert_int_equal(said.count, times); /* of the new pin alone */
+  }
+  close_stage(&s);
+}
+
 static void a_pin_that_another_replaces_everywhere_is_not_asked(void **state) {
   (void)state;
   static const char *const pin[] = {"attention=attention_refuses", "layer.*.a=attention_naive"};
@@ -127,6 +153,23 @@ static void a_pin_that_another_replaces_everywhere_is_not_asked(void **state) {
   close_stage(&s);
 }
 
+/* Each holds where the other does not stand in its way. */
+static void a_pin_may_be_covered_where_it_serves(void **state) {
+  (void)state;
+  static const char *const pin[][2] = {{"attention=attention_single", "attention=attention_single"},
+                                       {"attention=attention_single", "layer.*.a=attention_single"}};
+  for (int i = 0; i < 2; i++) {
+    const ord_session_options options = {.struct_size = sizeof options, .pin = pin[i], .pin_count = 2};
+    notes said = {0};
+    stage s = open_nano_with(&said);
+    s.session = open_session(s.model, &options);
+    assert_attention(s.session, 0, "attention_flash", NULL);
+    assert_attention(s.session, 1, "attention_single", i == 0 ? "attention" : "layer.*.a");
+    assert_int_equal(said.count, 1 + i);
+    close_stage(&s);
+  }
+}
+
 static void a_pin_that_holds_nowhere_is_an_error(void **state) {
   (void)state;
   static const char *const pin = "attention=attention_refuses";
@@ -137,7 +180,7 @@ static void a_pin_that_holds_nowhere_is_an_error(void **state) {
   char *text = NULL;
   stage s = open_nano_with(&said);
   static const char *const wanted =
-      "pin attention=attention_refuses holds in no plan, not in that for all lengths and 1 more: "
+      "pin attention=attention_refuses holds in no plan, not in that for all lengths, for one new token: "
       "layer.0.self_attention.a: the pinned kernel does not serve this op; attention_refuses@liars: found a weekday; "
       "wanted a holiday";
   MUST_FAIL(ord_session_create(s.model, &options, &none, &err), "");
@@ -185,7 +228,9 @@ int main(void) {
       cmocka_unit_test(a_pin_holds_where_its_kernel_serves),
       cmocka_unit_test(explain_tells_the_plans_that_go_without),
       cmocka_unit_test(where_one_pin_does_not_hold_another_does),
+      cmocka_unit_test(a_swap_keeps_old_pins_where_the_new_one_does_not_hold),
       cmocka_unit_test(a_pin_that_another_replaces_everywhere_is_not_asked),
+      cmocka_unit_test(a_pin_may_be_covered_where_it_serves),
       cmocka_unit_test(a_pin_that_holds_nowhere_is_an_error),
       cmocka_unit_test(a_pin_holds_for_all_nodes_of_a_plan),
   };

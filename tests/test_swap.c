@@ -279,6 +279,19 @@ static void failures_leave_the_session_alone(void **state) {
   close_stage(&s);
 }
 
+static void a_pin_behind_covers_another(void **state) {
+  (void)state;
+  static const char *const pin[] = {"attention=attention_naive", "layer.*.a=attention_reference"};
+  const ord_swap_options options = {.struct_size = sizeof options, .pin = pin, .pin_count = 2};
+  ord_error err = ORD_ERROR_INIT;
+  stage s = open_stage();
+  s.session = open_session(s.model, &GENERATES);
+  feed(s.session, 0, PROMPT);
+  MUST_FAIL(ord_session_swap_kernel(s.session, &options, NULL, &err),
+            "swapping attention=attention_naive changes nothing: found pins behind it for every node that it selects");
+  close_stage(&s);
+}
+
 /* Right logits are not all: what the kernel should have appended is missing. */
 static void a_kernel_that_appends_nothing_is_found_out(void **state) {
   (void)state;
@@ -433,6 +446,48 @@ static void every_plan_is_compared(void **state) {
   close_stage(&s);
 }
 
+/* They leave the plan for one token out: an index names a token behind the cut, an axis is longer where there is one.
+ */
+static void inputs_that_cannot_be_cut(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *input, *body;
+    uint32_t dtype;
+    int64_t count;
+  } row[] = {{"which", "i32, shape: [1]", "gather: {in: a, index: which, axis: 2, out: y}", ORD_I32, 1},
+             {"rest", "f32, shape: [(seq - 5) * (seq - 5)]", "silu: {in: rest, out: y}", ORD_F32, 1}};
+  static const int32_t id[6] = {0}, which[1] = {5};
+  ord_error err = ORD_ERROR_INIT;
+  const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
+  for (int i = 0; i < 2; i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "ordito: 1\nname: cut\ndims: {d: 8, vocab: 9, context: 16, seq: {min: 1, max: context}}\n"
+             "inputs:\n  ids: {dtype: i32, shape: [1, seq], fill: tokens}\n  %s: {dtype: %s}\n"
+             "weights: {table: {shape: [vocab, d]}}\ncaches: {kv: {length: context}}\n"
+             "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
+             "  - reshape: {in: x, shape: [1, 1, seq, d], out: h}\n"
+             "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n  - %s\noutputs: [a, y]\n",
+             row[i].name, row[i].input, row[i].body);
+    stage s = {.context = open_liars()};
+    MUST(ord_model_load_text(s.context, "cut.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+    MUST(ord_model_open_weights(s.model, &random, NULL, &err));
+    s.session = open_session(s.model, NULL);
+    const ord_tensor in = {.struct_size = sizeof in,
+                           .dtype = row[i].dtype,
+                           .rank = 1,
+                           .dim = {row[i].count},
+                           .data = which,
+                           .bytes = (size_t)row[i].count * 4};
+    MUST(ord_session_set_tokens(s.session, id, 1, 6, &err));
+    MUST(ord_session_set(s.session, row[i].name, &in, &err));
+    MUST(ord_session_run(s.session, &err));
+    MUST_FAIL(swap_one(s.session, "attention=attention_zeros", NULL, &err), "differs by");
+    MUST(swap_one(s.session, "attention=attention_naive", NULL, &err));
+    close_stage(&s);
+  }
+}
+
 static void a_model_without_tokens_swaps_too(void **state) {
   (void)state;
   static const char *const text = "ordito: 1\nname: tiny\ndims: {d: 4}\ninputs:\n  x: {dtype: f32, shape: [d]}\n"
@@ -460,12 +515,14 @@ int main(void) {
       cmocka_unit_test(outputs_outlive_swaps),
       cmocka_unit_test(a_token_callback_may_swap),
       cmocka_unit_test(failures_leave_the_session_alone),
+      cmocka_unit_test(a_pin_behind_covers_another),
       cmocka_unit_test(a_kernel_that_appends_nothing_is_found_out),
       cmocka_unit_test(a_swap_needs_a_run_and_a_pin),
       cmocka_unit_test(out_of_memory_leaves_the_session_alone),
       cmocka_unit_test(a_rebuilt_plugin_takes_over),
       cmocka_unit_test(what_lies_behind_a_row_is_not_compared),
       cmocka_unit_test(every_plan_is_compared),
+      cmocka_unit_test(inputs_that_cannot_be_cut),
       cmocka_unit_test(a_model_without_tokens_swaps_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
