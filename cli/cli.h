@@ -39,6 +39,7 @@ typedef struct cli_request {
 #define OPTION_REAL(name, field, group, value, low, high, unset, wanted, help) double field;
 #include "cli/options.def"
   ord_run_config *run_config; /* of --config; NULL: none */
+  uint32_t configured;        /* kernels of it, which stand before those of --kernel */
   bool is_repeated;           /* the same files were opened before: their warnings were told */
 } cli_request;
 

@@ -36,6 +36,7 @@ int cli_load_config(cli_request *request) {
   ord_context_options context = {.struct_size = sizeof context};
   ord_session_options session = {.struct_size = sizeof session};
   ord_run_config_apply(request->run_config, &context, NULL, &session);
+  request->configured = session.pin_count;
   return put_before(&request->plugins, context.plugin, context.plugin_count) &&
                  put_before(&request->kernels, session.pin, session.pin_count)
              ? CLI_OK

@@ -20,7 +20,7 @@ typedef struct output {
   const cli_request *request;
   const char *device;
   ord_session *session;
-  int swap_code; /* of --swap-at: an exit code, or -1 where no swap was tried */
+  bool has_tried, has_swapped; /* what --swap-at asks for */
   ord_swap_result swap;
   ord_error swap_error;
 } output;
@@ -101,12 +101,19 @@ static int read_prompt(const cli_request *request, const ord_model *model, int32
 
 /* ---- --swap-at --------------------------------------------------------------------------------------------------- */
 
+/* Those of --kernel; those of a configuration are there from the start. */
+static cli_list swapped_in(const cli_request *request) {
+  const cli_list *all = &request->kernels;
+  return (cli_list){all->item + request->configured, all->count - request->configured};
+}
+
 static bool swap_kernels(output *out) {
-  const cli_list *kernels = &out->request->kernels;
-  const ord_swap_options options = {.struct_size = sizeof options, .pin = kernels->item, .pin_count = kernels->count};
+  const cli_list kernels = swapped_in(out->request);
+  const ord_swap_options options = {.struct_size = sizeof options, .pin = kernels.item, .pin_count = kernels.count};
   out->swap = (ord_swap_result){.struct_size = sizeof out->swap};
   const bool done = ord_session_swap_kernel(out->session, &options, &out->swap, &out->swap_error);
-  out->swap_code = done ? CLI_OK : CLI_WRONG;
+  out->has_tried = true;
+  out->has_swapped = done;
   return done;
 }
 
@@ -129,16 +136,16 @@ static int check_swap(const cli_request *request, ord_model *model, uint32_t tok
 /* When the text is out, so that words do not run into it. What is simulated has no times that mean anything. */
 static int print_swap(const output *out) {
   const ord_swap_result *swap = &out->swap;
-  const cli_list *kernels = &out->request->kernels;
   if (out->request->swap_at == 0) return CLI_OK;
-  if (out->swap_code < 0) {
+  const cli_list kernels = swapped_in(out->request);
+  if (!out->has_tried) {
     cli_say(stderr, "ordito: nothing was swapped: the generation ended after %u token%s; wanted %lld (--swap-at)\n",
             out->count, cli_plural(out->count), (long long)out->request->swap_at);
     return CLI_WRONG;
   }
-  if (out->swap_code != CLI_OK) return cli_fail(&out->swap_error);
+  if (!out->has_swapped) return cli_fail(&out->swap_error);
   cli_say(stderr, "swapped");
-  for (uint32_t i = 0; i < kernels->count; i++) cli_say(stderr, "%s %s", i ? "," : "", kernels->item[i]);
+  for (uint32_t i = 0; i < kernels.count; i++) cli_say(stderr, "%s %s", i ? "," : "", kernels.item[i]);
   cli_say(stderr, " after %lld token%s: %u node%s, difference %.2g of at most %.2g", (long long)out->request->swap_at,
           cli_plural((uint64_t)out->request->swap_at), swap->node_count, cli_plural(swap->node_count), swap->difference,
           swap->tolerance);
@@ -220,7 +227,6 @@ static int generate(const cli_request *request, cli_stage *stage, const int32_t 
                 .request = request,
                 .session = stage->session,
                 .device = ord_context_device_info(stage->context)->name,
-                .swap_code = -1,
                 .swap_error = ORD_ERROR_INIT};
   if (!out.id) {
     cli_say(stderr, "ordito: out of memory\n");
@@ -241,15 +247,15 @@ int cli_generate(const cli_request *request) {
   int32_t *prompt = NULL;
   size_t prompt_count = 0;
   cli_request at_start = *request;
-  if (request->swap_at > 0) at_start.kernels = (cli_list){0};
-  if (request->swap_at > 0 && request->kernels.count == 0) {
+  if (request->swap_at > 0) at_start.kernels.count = request->configured;
+  if (request->swap_at > 0 && request->kernels.count == request->configured) {
     cli_say(stderr, "ordito: --swap-at: found no --kernel; wanted the kernels to swap in\n");
     return CLI_USAGE;
   }
   int code = cli_open_bounded(request, DEFAULT_CONTEXT, &stage);
   if (code == CLI_OK) code = read_prompt(request, stage.model, &prompt, &prompt_count);
-  if (code == CLI_OK) code = check_swap(request, stage.model, token_limit(request, stage.model, prompt_count));
   if (code == CLI_OK) code = cli_start_session(&at_start, true, &stage);
+  if (code == CLI_OK) code = check_swap(request, stage.model, token_limit(request, stage.model, prompt_count));
   if (code == CLI_OK) code = generate(request, &stage, prompt, prompt_count);
   free(prompt);
   cli_close(&stage);

@@ -21,8 +21,8 @@ void cli_print_usage(FILE *to) {
     fprintf(to, "  %-12s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].about);
   fprintf(
       to,
-      "\nexit codes: 0 done, 1 the model or the data is wrong, 2 the command line is wrong, 3 no kernel can serve,\n"
-      "4 the machine failed (memory, disk, GPU), 130 interrupted\n");
+      "\nexit codes: 0 done, 1 the model or the data is wrong, 2 the command line is wrong, 3 no device or kernel can\n"
+      "serve, 4 the machine failed (memory, disk, GPU), 130 interrupted\n");
 }
 
 int cli_print_help(const cli_verb *verb) {

@@ -173,8 +173,9 @@ static bool take_option(const cli_verb *verb, int count, char **argument, int *a
 /* Which kernels and ops there are shows with the plugins and the model; how a pin is written does not. */
 static bool check_pins(const char *name, const cli_list *pins) {
   for (uint32_t i = 0; i < pins->count; i++) {
-    const char *pin = pins->item[i], *equal = strchr(pin, '=');
-    if (!equal || equal == pin || !equal[1] || equal[1] == '@') return fail(name, pin, "SELECTOR=KERNEL[@PLUGIN]");
+    const char *pin = pins->item[i], *equal = strchr(pin, '='), *at = equal ? strchr(equal, '@') : NULL;
+    if (!equal || equal == pin || !equal[1] || equal[1] == '@' || (at && !at[1]))
+      return fail(name, pin, "SELECTOR=KERNEL[@PLUGIN]");
   }
   return true;
 }

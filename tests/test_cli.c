@@ -97,6 +97,9 @@ static void command_lines(void **state) {
       {"generate " NANO " --tokens 9 --swap-at 6 --kernel attention=attention_fast", 3, NULL,
        "no such kernel of op 'attention'"},
       {"generate " NANO " --tokens 9 --swap-at 6 --kernel attenton=attention_naive", 1, NULL, "'attention'?\n"},
+      {"generate " NANO " --tokens 9 --swap-at 6 --kernel attention=attention_naive --kernel attention=attention_naive",
+       0, "And the L\n", "swapped attention=attention_naive"},
+      {"generate " NANO " --kernel attention=attention_naive@", 2, NULL, "wanted SELECTOR=KERNEL[@PLUGIN]"},
       {"generate " NANO " --swap-at 6", 2, NULL, "--swap-at: found no --kernel; wanted"},
       {"generate " NANO " --swap-at 0 --kernel a=b", 2, NULL, "--swap-at: found '0'; wanted a whole number from 1"},
       {"explain " NANO, 0, "not attention_reference of reference:", NULL},
@@ -197,6 +200,12 @@ static void a_configuration_joins_the_options(void **state) {
   assert_int_equal(got->code, 0);
   assert_non_null(strstr(got->out, "attention: attention_naive of"));
   assert_null(strstr(got->out, "matmul: matmul_plain of"));
+  got = run("generate " NANO " --config run.yaml --tokens 4 --swap-at 2 --kernel attention=attention_flash");
+  assert_int_equal(got->code, 0);
+  assert_non_null(strstr(got->err, "swapped attention=attention_flash after 2 tokens")); /* and nothing besides */
+  got = run("generate " NANO " --config run.yaml --tokens 4 --swap-at 2");
+  assert_int_equal(got->code, 2);
+  assert_non_null(strstr(got->err, "--swap-at: found no --kernel; wanted"));
   got = run("explain " NANO " --config run.yaml --compute bf16");
   assert_int_equal(got->code, 3); /* the pinned matmul makes products in f32 only */
   assert_non_null(strstr(got->err, "products are wanted in bf16"));

@@ -77,6 +77,9 @@ static void wrong_input(void **state) {
       {SMALL " --swap-at 9 --kernel attention=cuda_attention_naive", 2, NULL,
        "--swap-at: found 9; wanted at most 8, as many tokens as are made\n"},
       {SMALL " --swap-at 3 --kernel attention=nonsense", 3, NULL, "no such kernel of op 'attention'"},
+      {"convert " NANO " " NANO_WEIGHTS " --to i8.safetensors --dtype i8", 0, "", "wrote i8.safetensors"},
+      {OF_NANO DEVICE " --weights i8.safetensors --swap-at 2 --kernel matmul=matmul_cublas", 3, "",
+       "pin matmul=matmul_cublas holds in no plan"}, /* which only the weights tell */
       {SMALL " --tokens 600", 1, NULL, "64 available"},
       {SMALL ROGUE "rogue_allocates", 3, NULL,
        "ordito: x: kernel rogue_allocates of plugin cuda_rogue: capture failed: the launch did what no capture allows"},
