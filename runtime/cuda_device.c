@@ -89,10 +89,12 @@ static bool check_opening(ord_cuda_device *device, CUresult code, const char *ca
 static bool find_device(ord_cuda_device *device, ord_error *err) {
   int count = 0;
   const CUresult code = device->call.Init(0);
-  if (code == CUDA_ERROR_NO_DEVICE || (code == CUDA_SUCCESS && (device->call.DeviceGetCount(&count) || count == 0)))
-    return ord_fail(err, ORD_UNSUPPORTED, "no CUDA device: the driver found none");
-  return check_opening(device, code, "cuInit", err) &&
-         check_opening(device, device->call.DeviceGet(&device->ordinal, 0), "cuDeviceGet", err) &&
+  if (code != CUDA_ERROR_NO_DEVICE &&
+      (!check_opening(device, code, "cuInit", err) ||
+       !check_opening(device, device->call.DeviceGetCount(&count), "cuDeviceGetCount", err)))
+    return false;
+  if (count == 0) return ord_fail(err, ORD_UNSUPPORTED, "no CUDA device: the driver found none");
+  return check_opening(device, device->call.DeviceGet(&device->ordinal, 0), "cuDeviceGet", err) &&
          check_opening(device, device->call.DeviceGetName(device->name, sizeof device->name, device->ordinal),
                        "cuDeviceGetName", err);
 }

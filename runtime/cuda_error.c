@@ -39,13 +39,15 @@ static bool is_fatal(CUresult code) {
   }
 }
 
-/* Of a kernel: it has no code for this device, or does what no capture allows. */
+/* It cannot be done here: the driver lacks it, or a kernel has no code for this device, or does what no capture allows.
+ */
 static bool is_refusal(CUresult code) {
   switch (code) {
   case CUDA_ERROR_INVALID_IMAGE:
   case CUDA_ERROR_NO_BINARY_FOR_GPU:
   case CUDA_ERROR_INVALID_PTX:
   case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+  case CUDA_ERROR_NOT_SUPPORTED:
     return true;
   default:
     return code >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && code <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;

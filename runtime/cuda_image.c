@@ -66,12 +66,15 @@ static bool simulated_file(const ord_cuda_plugin *plugin, const char *name, char
   return ord_text_give(&path, "loading a device image", out, err);
 }
 
-/* The whole file, which the simulated driver maps: one that was cut would end the process there. */
+/* The whole file, which the simulated driver maps: one that was cut would end the process there. Without it there is no
+ * device that can serve. */
 static bool read_file(const char *path, ord_image_file *out, ord_error *err) {
-  if (!ord_image_file_read(path, out, err)) return false;
-  if (ord_elf_check(path, out->bytes, out->size, err)) return true;
-  ord_image_file_finish(out);
-  return false;
+  ord_error why = ORD_ERROR_INIT;
+  if (ord_image_file_read(path, out, &why)) {
+    if (ord_elf_check(path, out->bytes, out->size, &why)) return true;
+    ord_image_file_finish(out);
+  }
+  return ord_fail(err, why.code == ORD_NO_MEMORY ? ORD_NO_MEMORY : ORD_UNSUPPORTED, "%s", why.text);
 }
 
 static bool load_bytes(ord_cuda_plugin *plugin, const void *bytes, loaded_image *image, ord_error *err) {
