@@ -69,7 +69,8 @@ static bool compare(const ord_case_tensor *got, const ord_case_tensor *wanted, u
     char place[96];
     print_index(place, sizeof place, index, got->rank);
     ord_case_fail(result, "%s %u [%s]: found %.9g%s; wanted %.9g within %.3g", got->name, which, place, found,
-                  is_missing ? " (not written)" : "", right, allowed.absolute + allowed.relative * fabs(right));
+                  is_missing ? " (not written, or read where nothing was)" : "", right,
+                  allowed.absolute + allowed.relative * fabs(right));
   }
   if (!wrong) return true;
   const size_t length = strlen(result->text);

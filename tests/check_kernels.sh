@@ -59,6 +59,10 @@ measure | awk -v known="$known" '
       split(id, word, " ")
       if (!(id in met) && word[1] in images && word[3] in seen) fault[++faults] = id " is in tests/known_spills.txt, but there is no such kernel"
     }
+    for (i = 2; i <= columns; i++)
+      for (k = i; k > 1 && substr(column[k], 4) + 0 < substr(column[k - 1], 4) + 0; k--) {
+        other = column[k]; column[k] = column[k - 1]; column[k - 1] = other
+      }
     name = "%-" widest "s"
     printf name, "registers, shared, spilled"
     for (i = 1; i <= columns; i++) printf "  %14s", column[i]
@@ -68,7 +72,7 @@ measure | awk -v known="$known" '
       for (i = 1; i <= columns; i++) printf "  %14s", cell[order[r], column[i]]
       print ""
     }
-    printf "%d kernels, %d faults\n", rows, faults
+    printf "%d kernel%s, %d fault%s\n", rows, rows == 1 ? "" : "s", faults, faults == 1 ? "" : "s"
     for (i = 1; i <= faults; i++) print fault[i]
     exit bad || faults || !rows
   }'

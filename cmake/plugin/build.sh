@@ -15,6 +15,9 @@ case $name in
 esac
 mkdir -p "$folder/build"
 log=$folder/build/configure.log
+# Another copy of Ordito may have built it: CMake takes a tree over from no other sources.
+cache=$folder/build/CMakeCache.txt
+[ ! -f "$cache" ] || grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$(realpath "$(dirname "$0")")" "$cache" || rm -r "$cache" "$folder/build/CMakeFiles"
 cmake -S "$(dirname "$0")" -B "$folder/build" -DORDITO_PLUGIN_FOLDER="$(realpath "$folder")" "$@" >"$log" 2>&1 || {
   cat "$log" >&2
   exit 1
