@@ -72,6 +72,7 @@ static const ord_case split_rows[] = {
      "causal=true cache=40 past=7,39 $=3,5,17,33,65,127,129,255"},
     {"q[2,2,3,$] k[2,1,3,$] v[2,1,3,$] lengths:i32[2]=3,1",
      "causal=true cache=40:bf16 past=0,38 $=3,5,17,33,65,129,255"},
+    {"q[3,2,2,8] k[3,2,2,8] v[3,2,2,8]", "causal=true cache=16 past=16,15,-1"}, // some keys lie outside the cache
     {"q[1,2,4,40] k+[1,2,500,40] v^[1,2,500,40] out+", "causal=false"},
     {"q[1,2,4,40] k[1,2,500,40] v[1,2,500,40]", "causal=false align=200 window_before=30 window_after=99"},
     {NULL, NULL},
@@ -117,9 +118,11 @@ static const ord_case flash_rows[] = {
     {"q[2,6,20/40,32] k[2,2,20/40,32] v[2,2,20/40,32]", "causal=true cache=150 past=100,7 compute=bf16"},
     {"q[2,2,40,32] k[2,2,40,32] v[2,2,40,32] lengths:i32[2]=3,40", "causal=true cache=99 past=0,50 compute=bf16"},
     {"q[1,2,90,16] k[1,2,200,16] v[1,2,200,16]", "causal=true window_before=40 compute=bf16"},
+    {"q:bf16[1,1,64,8] k:bf16[1,1,254,8] v:bf16[1,1,254,8]", "causal=true window_before=188"}, // hides keys 64, 191
     {"q[1,2,90,16] k[1,2,200,16] v[1,2,200,16]", "causal=false align=50 window_before=30 window_after=70 compute=bf16"},
     {"q[1,2,70,16] k[1,2,100,16] v[1,2,100,16] mask:bool[70,100]=1,0,1,1,0,0,1", "causal=true compute=bf16"},
     {"q[1,2,70,16] k[1,2,100,16] v[1,2,100,16] mask[100]=0,-1,-inf,2", "causal=false soft_cap=2 compute=bf16"},
+    {"q[1,1,4,8] k[1,1,3,8] v[1,1,3,8] mask[4,3]=-3.4e38,-3.4e38,-3.4e38,3.4e38,3.4e38,0", "causal=false compute=bf16"},
     {"q[1,2,9,16] k[1,2,20,16] v[1,2,20,16]", "causal=false scale=-0.5 compute=bf16"},
     {"q[1,1,2,2] k[1,1,3,2]=1,2,3,4,nan,nan v[1,1,3,2]=1,2,3,4,nan,inf lengths:i32[1]=2", "causal=false compute=bf16"},
     {"q[1,1,2,2] k[1,1,2,2]=1,2,nan,nan v[1,1,2,2]=1,2,nan,inf mask:bool[2,2]=1,0,0,0", "causal=false compute=bf16"},
