@@ -126,6 +126,7 @@ static const row long_rows[] = {
     {"sample", "in[2,5003] temperature[2]=0.01,1 top_k:i32[2]=0 top_p[2]=0.5,0.99 " SAMPLED, "$=1..5"},
     {"sample", "in[2,5003]=1 temperature[2]=1 top_k:i32[2]=256,40 top_p[2]=1,0.5 " SAMPLED, "$=1..5"},
     {"sample", "in[2,5003]=1,1,1,2 temperature[2]=1 top_k:i32[2]=0 top_p[2]=0.9,0.3 " SAMPLED, "$=1..5"},
+    {"sample", "in[2,5003]=0,1,1,1 temperature[2]=1 top_k:i32[2]=0 top_p[2]=0,-1 " SAMPLED, "$=1"},
     {"sample", "in[2,5003] temperature[2]=1 top_k:i32[2]=1000,4000 top_p[2]=1,0.9 " SAMPLED, "$=1..5"},
     {"sample", "in[2,5003]=-0,0,nan,-inf temperature[2]=0.7 top_k:i32[2]=3,2000 top_p[2]=0,-1 " SAMPLED, "$=1..3"},
     {"sample", "in[2,5003]=inf,3e38,1,-3e38 temperature[2]=1e-30,1e30 top_k:i32[2]=0 top_p[2]=1 " SAMPLED, "$=1..5"},
