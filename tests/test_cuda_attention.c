@@ -68,6 +68,7 @@ static const ord_case split_rows[] = {
     {"q[2,4,2/8,32] k[2,2,2/8,32] v[2,2,2/8,48] lengths:i32[2]=1,2", "causal=true cache=200:bf16 past=150,198"},
     {"q[1,4,3,32] k[1,2,3,32] v[1,2,3,32] mask[3,300]=0,-1,-inf,2", "causal=false cache=300 past=280 soft_cap=2"},
     {"q[3,2,1,32] k[3,2,1,32] v[3,2,1,32] lengths:i32[3]=0,1,1", "causal=true cache=150 past=0,149,70"},
+    {"q[1,1,2,2] k[1,1,2,2]=1,2,nan,nan v[1,1,2,2]=1,2,nan,inf lengths:i32[1]=1", "causal=true cache=4 past=1"},
     {"q[2,2,1,$] k[2,1,1,$] v[2,1,1,$] lengths:i32[2]=1,0",
      "causal=true cache=40 past=7,39 $=3,5,17,33,65,127,129,255"},
     {"q[2,2,3,$] k[2,1,3,$] v[2,1,3,$] lengths:i32[2]=3,1",

@@ -60,6 +60,7 @@ typedef struct row {
 static const row short_rows[] = {
     {"add", "in[3,64] in[64]", ""},
     {"add", "in[2,3/8,64] in[2,3/8,1]", ""},
+    {"add", "in[1001] in[1001]", ""},
     {"mul", "in[5,64] in=2.5", ""},
     {"sub", "in[2,3,8] in+[3,8]", ""},
     {"gelu_erf", "in[2,3/8,64]", ""},
@@ -90,6 +91,7 @@ static const row short_rows[] = {
     {"pool", "in[3,19/40,33] lengths:i32[3]=17,40,-1", "kind=last"},
     {"cache_append", "k[2,2,3/8,64] v[2,2,3/8,64] lengths:i32[2]=2,3", "cache=16:bf16 past=0,15"},
     {"cache_append", "k[2,2,3,8] v[2,2,3,5] lengths:i32[2]=2,3", "cache=16:f16 past=-1,9"},
+    {"cache_append", "k[1,1,2,2]=1,2,nan,nan v[1,1,2,2]=1,2,nan,inf lengths:i32[1]=1", "cache=4 past=1"},
     {"softmax", "in[3,600]", ""},
     {"softmax", "in[3,600,5]", "axis=1"},
     {"softmax", "in[4,8]=-inf,1,nan,2,3,-inf,-inf,-inf,-inf", ""},
