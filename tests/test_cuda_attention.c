@@ -127,6 +127,7 @@ static const ord_case flash_rows[] = {
     {"q[1,2,9,16] k[1,2,20,16] v[1,2,20,16]", "causal=false scale=-0.5 compute=bf16"},
     {"q[1,1,2,2] k[1,1,3,2]=1,2,3,4,nan,nan v[1,1,3,2]=1,2,3,4,nan,inf lengths:i32[1]=2", "causal=false compute=bf16"},
     {"q[1,1,2,2] k[1,1,2,2]=1,2,nan,nan v[1,1,2,2]=1,2,nan,inf mask:bool[2,2]=1,0,0,0", "causal=false compute=bf16"},
+    {"q[1,1,2,2] k[1,1,64,2] v[1,1,64,2]=1,2,nan,inf mask[64]=0,-inf", "causal=false compute=bf16"}, // all of a tile
     {"q[1,1,3,2] k[1,1,3,2] v[1,1,3,2]=1,inf,inf,-inf,-inf,nan", "causal=true compute=bf16"},
     {"q[1,1,70,2] k[1,1,70,2] v[1,1,70,2]=1,2,3,inf,5,6,7,-inf,9,10", "causal=true window_before=2 compute=bf16"},
     {"q:f16[1,1,70,8] k:f16[1,1,70,8] v:f16[1,1,70,8]=1,inf,2,-inf,3,4,5,nan,7", "causal=true window_before=0"},
