@@ -190,7 +190,7 @@ typedef struct ord_session_options {
   const char *const *keep; /* layer paths of values to keep, read with ord_session_get */
   uint32_t keep_count;
   bool deny_fallback; /* a node that only the reference serves is an error */
-  bool generates;     /* sample is appended to the logits; needed by ord_session_generate */
+  bool generates;     /* sample is appended to the logits, for one row; needed by ord_session_generate */
   bool poison;        /* overwrite outputs before each run, to find readers of old ones */
   uint32_t compute;   /* the type in which matmuls make products, one of ordito_compute.def; 0: f32 */
   uint32_t kv_cache;  /* the type in which caches are kept: ORD_F32, ORD_BF16; 0: f32 */
