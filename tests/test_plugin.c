@@ -69,7 +69,7 @@ static void test_files_that_are_refused(void **state) {
       {ORDITO_SOURCE_DIRECTORY "/runtime/plugin.h", "is not an ELF file; found text"},
       {"/dev/null", "is no regular file"},
       {PLUGINS "bad_no_symbol.so", "is not an Ordito plugin; found no symbol ord_plugin_manifest; wanted it exported"},
-      {PLUGINS "bad_version.so", "plugin needs ABI 2.0, this host speaks 0.9"},
+      {PLUGINS "bad_version.so", "plugin needs ABI 2.0, this host speaks 0.10"},
       {PLUGINS "bad_no_open.so", "is not a whole Ordito plugin; found no symbol ord_plugin_open"},
       {PLUGINS "bad_open_fails.so",
        "bad_open_fails.so: ord_plugin_open refused: found no device; wanted one (native code 100)"},

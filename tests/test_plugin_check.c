@@ -13,9 +13,9 @@ static ord_manifest good_manifest(void) { return (ord_manifest){ORD_MANIFEST_HEA
 
 static void break_magic(ord_manifest *m) { m->magic = 7; }
 static void break_major(ord_manifest *m) { m->abi_major = 2, m->abi_minor_needed = 0; }
-static void break_newer(ord_manifest *m) { m->abi_minor_needed = 10, m->abi_minor_built = 10; }
-static void break_older(ord_manifest *m) { m->abi_minor_needed = 8, m->abi_minor_built = 8; }
-static void break_built(ord_manifest *m) { m->abi_minor_built = 8; }
+static void break_newer(ord_manifest *m) { m->abi_minor_needed = 11, m->abi_minor_built = 11; }
+static void break_older(ord_manifest *m) { m->abi_minor_needed = 9, m->abi_minor_built = 9; }
+static void break_built(ord_manifest *m) { m->abi_minor_built = 9; }
 static void break_size(ord_manifest *m) { m->struct_size = 100; }
 static void break_features(ord_manifest *m) { m->host_features_needed = 6; }
 static void break_flags(ord_manifest *m) { m->flags = ORD_PLUGIN_UNLOADABLE | 6; }
@@ -34,13 +34,15 @@ static void test_manifests_that_are_refused(void **state) {
   } row[] = {
       {break_magic, ORD_INVALID,
        "p.so: is not an Ordito plugin; found magic 0x00000007 in ord_plugin_manifest; wanted 0x4f524431"},
-      {break_major, ORD_INVALID, "p.so: plugin needs ABI 2.0, this host speaks 0.9; rebuild one of them"},
-      {break_newer, ORD_INVALID, "p.so: plugin needs ABI 0.10, this host speaks only 0.9; update the host"},
+      {break_major, ORD_INVALID, "p.so: plugin needs ABI 2.0, this host speaks 0.10; rebuild one of them"},
+      {break_newer, ORD_INVALID, "p.so: plugin needs ABI 0.11, this host speaks only 0.10; update the host"},
       {break_older, ORD_INVALID,
-       "p.so: plugin needs ABI 0.8 and was built with 0.8, this host speaks 0.9; before 1.0 all must be equal; rebuild "
+       "p.so: plugin needs ABI 0.9 and was built with 0.9, this host speaks 0.10; before 1.0 all must be equal; "
+       "rebuild "
        "the plugin"},
       {break_built, ORD_INVALID,
-       "p.so: plugin needs ABI 0.9 and was built with 0.8, this host speaks 0.9; before 1.0 all must be equal; rebuild "
+       "p.so: plugin needs ABI 0.10 and was built with 0.9, this host speaks 0.10; before 1.0 all must be equal; "
+       "rebuild "
        "the plugin"},
       {break_size, ORD_INVALID, "p.so: manifest is too small; found struct_size 100 in 176 bytes; wanted at least 176"},
       {break_features, ORD_UNSUPPORTED,
