@@ -110,7 +110,9 @@ static bool fail_pin(const ord_lower *lower, ord_arena *arena, const ord_pin *pi
 static bool check_pins(ord_lower *lower, ord_error *err) {
   const ord_chooser *chooser = lower->options->chooser;
   for (uint32_t i = 0; i < chooser->pin_count; i++)
-    if (!pin_selects_any(lower->graph, &chooser->pin[i])) return fail_pin(lower, &lower->arena, &chooser->pin[i], err);
+    if (!(chooser->refusal && chooser->refusal[i]) && /* without it, what it selected may be gone from the graph */
+        !pin_selects_any(lower->graph, &chooser->pin[i]))
+      return fail_pin(lower, &lower->arena, &chooser->pin[i], err);
   return true;
 }
 

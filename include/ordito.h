@@ -257,7 +257,8 @@ typedef struct ord_swap_result {
  * and the outputs of the last run stay.
  *
  * Compared is, in each plan, a run of the inputs that are set, cut to the tokens that the plan serves, in copies of the
- * caches, at the place where the last run was; so there must have been one since the session was made or reset. (Inputs
+ * caches, at the place where the last run was; so there must have been one since the session was made or reset,
+ * and none that failed or was refused since. (Inputs
  * that cannot be cut, as an index that names a token behind the cut, leave that plan out.) The difference is that of
  * the outputs (and kept values) with floating-point numbers and of what the run appended to the caches: in each the
  * largest difference of two numbers, over the largest number that the kernels in use have there; the worst of all

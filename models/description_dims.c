@@ -292,9 +292,28 @@ typedef struct corners {
   int64_t smallest, largest, last; /* last: where all are at their largest, which memory is planned for */
 } corners;
 
-/* Sizes in more dims than are worth the search count as sound: they are checked again when the graph is bound. */
+enum { SEARCHED_DIM_MAX = 6 }; /* more are not worth the search */
+
+/* Do the corners have the extremes? They have where no dim is squared, or nothing but a number is taken away. Of more
+ * dims than are searched only sizes in which nothing is taken away are sound. Nothing checks a size again. */
+static bool can_be_judged(ord_size size) {
+  bool takes = false, falls = false, is_squared = false;
+  uint32_t dims = 0;
+  for (uint32_t i = 0; i < size.term_count; i++) {
+    const ord_size_term *term = &size.term[i];
+    takes |= term->factor < 0;
+    for (uint32_t d = 0; d < ORD_RUN_DIM_MAX; d++) {
+      if (term->power[d] == 0) continue;
+      dims |= 1u << d;
+      falls |= term->factor < 0;
+      is_squared |= term->power[d] > 1;
+    }
+  }
+  return __builtin_popcount(dims) > SEARCHED_DIM_MAX ? !takes : !(falls && is_squared);
+}
+
+/* Of a size that can be judged; where it has too many dims to be searched, 0. */
 static corners find_corners(const ord_description *description, ord_size size) {
-  enum { SEARCHED_DIM_MAX = 6 };
   const ord_dim *dim[SEARCHED_DIM_MAX];
   uint32_t count = 0;
   for (uint32_t i = 0; i < description->dim_count; i++) {
@@ -319,6 +338,13 @@ static corners find_corners(const ord_description *description, ord_size size) {
 bool ord_axis_read(ord_teller *teller, const ord_expression_scope *scope, const ord_description *description,
                    const ord_yaml_node *axis, ord_size *out) {
   if (!ord_field_size(teller, scope, axis, "shape", 0, out)) return false;
+  if (!can_be_judged(*out)) {
+    ord_tell(teller, axis,
+             "shape: '%.60s' may be larger or smaller between its ends; wanted one that takes away no "
+             "run-time dims where a dim is squared, and nothing where it has more than %d",
+             axis->text, (int)SEARCHED_DIM_MAX);
+    return false;
+  }
   const corners found = find_corners(description, *out);
   if (found.smallest >= 0 && found.last == found.largest) return true;
   if (found.smallest < 0)

@@ -21,9 +21,10 @@ typedef struct cpu_queue {
 
 static bool queue_create(ord_device *device, ord_queue **out, ord_error *err) {
   cpu_queue *queue = calloc(1, sizeof *queue);
-  *out = &queue->base;
+  *out = NULL;
   if (!queue) return ord_fail_memory(err, "making a queue");
   queue->base = (ord_queue){.device = device, .cancel = &queue->cancel};
+  *out = &queue->base;
   return true;
 }
 

@@ -229,8 +229,11 @@ bool ord_session_generate(ord_session *session, const int32_t *prompt, size_t pr
   }
   done = done && check_prompt(session, prompt, prompt_count, options->max_tokens, err) &&
          set_sampling(session, options, err) &&
-         ord_loop_prepare(session, session->lanes, options->loop, &run.loop, err) &&
-         generate_all(&run, prompt, prompt_count, &made, err);
+         ord_loop_prepare(session, session->lanes, options->loop, &run.loop, err);
+  const bool is_nested = session->is_generating;
+  session->is_generating = done || is_nested;
+  done = done && generate_all(&run, prompt, prompt_count, &made, err);
+  session->is_generating = is_nested;
   if (!ord_loop_end(session, done ? err : NULL)) done = false;
   made.prompt_count = (uint32_t)prompt_count;
   made.loop = run.loop;

@@ -64,6 +64,7 @@ struct ord_session {
   const ord_lane *last;               /* of the last run, for reading outputs */
   bool has_run;                       /* one has ended since the last reset; the inputs are still its */
   ord_lane *looping;                  /* whose loop runs on the device, or NULL */
+  bool is_generating;                 /* the caller is in ord_session_generate, behind its checks */
 
   ord_input_state *input; /* [graph->input_count] */
   int64_t *run_dim;       /* [graph->run_dim_count], of the run being made; -1: not known yet */

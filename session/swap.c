@@ -147,7 +147,10 @@ static bool prepare_loop(ord_session *session, ord_lanes *lanes, ord_error *err)
   uint32_t mode = ORD_LOOP_OFF;
   for (uint32_t i = 0; i < session->lanes->count; i++)
     if (session->lanes->lane[i].loop) mode = session->lanes->lane[i].loop_mode;
-  return ord_loop_prepare(session, lanes, mode, &mode, err);
+  ord_error why = ORD_ERROR_INIT;
+  if (ord_loop_prepare(session, lanes, mode, &mode, &why)) return true;
+  if (why.code == ORD_UNSUPPORTED && !session->is_generating) return true; /* the next generation says so */
+  return ord_fail(err, why.code, "%s", why.text);
 }
 
 static bool prepare(ord_session *session, const ord_swap_options *options, ord_lanes **out, ord_swap_result *result,

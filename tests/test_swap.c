@@ -455,19 +455,22 @@ static void inputs_that_cannot_be_cut(void **state) {
     uint32_t dtype;
     int64_t count;
   } row[] = {{"which", "i32, shape: [1]", "gather: {in: a, index: which, axis: 2, out: y}", ORD_I32, 1},
-             {"rest", "f32, shape: [(seq - 5) * (seq - 5)]", "silu: {in: rest, out: y}", ORD_F32, 1}};
-  static const int32_t id[6] = {0}, which[1] = {5};
+             {"rest", "f32, shape: [(many - 2) * seq + 16]", "silu: {in: rest, out: y}", ORD_F32, 10}};
+  static const int32_t id[6] = {0}, which[10] = {5};
   ord_error err = ORD_ERROR_INIT;
   const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
   for (int i = 0; i < 2; i++) {
     char text[1024];
     snprintf(text, sizeof text,
-             "ordito: 1\nname: cut\ndims: {d: 8, vocab: 9, context: 16, seq: {min: 1, max: context}}\n"
-             "inputs:\n  ids: {dtype: i32, shape: [1, seq], fill: tokens}\n  %s: {dtype: %s}\n"
+             "ordito: 1\nname: cut\ndims: {d: 8, vocab: 9, context: 16, seq: {min: 1, max: context}, many: {min: 1, "
+             "max: 4}}\n"
+             "inputs:\n  ids: {dtype: i32, shape: [1, seq], fill: tokens}\n  more: {dtype: f32, shape: [many]}\n  %s: "
+             "{dtype: %s}\n"
              "weights: {table: {shape: [vocab, d]}}\ncaches: {kv: {length: context}}\n"
              "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
              "  - reshape: {in: x, shape: [1, 1, seq, d], out: h}\n"
-             "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n  - %s\noutputs: [a, y]\n",
+             "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n  - %s\n  - relu: {in: more, out: "
+             "z}\noutputs: [a, y, z]\n",
              row[i].name, row[i].input, row[i].body);
     stage s = {.context = open_liars()};
     MUST(ord_model_load_text(s.context, "cut.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
@@ -481,6 +484,10 @@ static void inputs_that_cannot_be_cut(void **state) {
                            .bytes = (size_t)row[i].count * 4};
     MUST(ord_session_set_tokens(s.session, id, 1, 6, &err));
     MUST(ord_session_set(s.session, row[i].name, &in, &err));
+    const float one = 1;
+    const ord_tensor more = {
+        .struct_size = sizeof more, .dtype = ORD_F32, .rank = 1, .dim = {1}, .data = &one, .bytes = sizeof one};
+    MUST(ord_session_set(s.session, "more", &more, &err));
     MUST(ord_session_run(s.session, &err));
     MUST_FAIL(swap_one(s.session, "attention=attention_zeros", NULL, &err), "differs by");
     MUST(swap_one(s.session, "attention=attention_naive", NULL, &err));

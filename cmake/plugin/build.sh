@@ -17,7 +17,8 @@ mkdir -p "$folder/build"
 log=$folder/build/configure.log
 # Another copy of Ordito may have built it: CMake takes a tree over from no other sources.
 cache=$folder/build/CMakeCache.txt
-[ ! -f "$cache" ] || grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$(realpath "$(dirname "$0")")" "$cache" || rm -r "$cache" "$folder/build/CMakeFiles"
+home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache" 2>/dev/null || :)
+[ "$home" -ef "$(dirname "$0")" ] || rm -rf "$cache" "$folder/build/CMakeFiles"
 cmake -S "$(dirname "$0")" -B "$folder/build" -DORDITO_PLUGIN_FOLDER="$(realpath "$folder")" "$@" >"$log" 2>&1 || {
   cat "$log" >&2
   exit 1
