@@ -58,6 +58,13 @@ static void assert_attention(const ord_session *session, uint32_t lane, const ch
   assert_int_equal(found, 4);
 }
 
+static int count_ops(const ord_session *session, uint32_t lane, const char *op) {
+  const ord_plan *plan = session->lanes->lane[lane].plan;
+  int found = 0;
+  for (uint32_t i = 0; i < plan->step_count; i++) found += strcmp(plan->step[i].node.op, op) == 0;
+  return found;
+}
+
 #define REFUSAL                                                                                                        \
   "layer.0.self_attention.a: the pinned kernel does not serve this op; attention_single@liars: 512 queries; wanted 1"
 
@@ -177,6 +184,33 @@ static void a_pin_may_be_covered_where_it_serves(void **state) {
   }
 }
 
+/* Where the pin does not hold, nothing keeps the op a node of its own: it goes into the matmul before it. */
+static void a_pinned_op_may_fold_away_elsewhere(void **state) {
+  (void)state;
+  static const char *const text =
+      "ordito: 1\nname: fold\ndims: {d: 8, vocab: 9, context: 8, seq: {min: 1, max: context}}\n"
+      "inputs:\n  ids: {dtype: i32, shape: [1, seq], fill: tokens}\n"
+      "weights:\n  table: {shape: [vocab, d]}\n  w: {shape: [out: d, in: d]}\ncaches: {kv: {length: context}}\n"
+      "graph:\n  - embedding: {in: ids, weight: table, out: x}\n"
+      "  - reshape: {in: x, shape: [1, 1, seq, d], out: h}\n"
+      "  - attention: {q: h, k: h, v: h, causal: true, cache: kv, out: a}\n"
+      "  - reshape: {in: a, shape: [1, seq, d], out: a}\n"
+      "  - matmul: {in: a, weight: w, out: m}\n  - relu: {in: m, out: y}\noutputs: [y]\n";
+  static const char *const pin = "relu=relu_single";
+  const ord_weight_options random = {.struct_size = sizeof random, .random = true, .seed = 1};
+  const ord_session_options options = {.struct_size = sizeof options, .pin = &pin, .pin_count = 1};
+  notes said = {0};
+  ord_error err = ORD_ERROR_INIT;
+  stage s = {.context = open_with_liars(&said)};
+  MUST(ord_model_load_text(s.context, "fold.yaml", text, strlen(text), NULL, &s.model, NULL, &err));
+  MUST(ord_model_open_weights(s.model, &random, NULL, &err));
+  s.session = open_session(s.model, &options);
+  assert_int_equal(count_ops(s.session, 0, "relu"), 0);
+  assert_int_equal(count_ops(s.session, 1, "relu"), 1);
+  assert_int_equal(said.count, 1);
+  close_stage(&s);
+}
+
 static void a_pin_that_holds_nowhere_is_an_error(void **state) {
   (void)state;
   static const char *const pin = "attention=attention_refuses";
@@ -238,6 +272,7 @@ int main(void) {
       cmocka_unit_test(a_swap_keeps_old_pins_where_the_new_one_does_not_hold),
       cmocka_unit_test(a_pin_that_another_replaces_everywhere_is_not_asked),
       cmocka_unit_test(a_pin_may_be_covered_where_it_serves),
+      cmocka_unit_test(a_pinned_op_may_fold_away_elsewhere),
       cmocka_unit_test(a_pin_that_holds_nowhere_is_an_error),
       cmocka_unit_test(a_pin_holds_for_all_nodes_of_a_plan),
   };

@@ -2,8 +2,8 @@
  *
  * Attention kernels that say yes and then go wrong, each in its own way: not prepared; a launch that fails, zeros and a
  * NaN (these three also write over all keys in the cache); right at the start of a conversation alone, once without
- * appending what it should. One refuses; one serves a single query alone, with zeros. For the tests of pins and of
- * swapping kernels.
+ * appending what it should. One refuses; one serves a single query alone, with zeros. An honest
+ * relu serves a single token alone. For the tests of pins and of swapping kernels.
  */
 #include <math.h>
 #include <stdio.h>
@@ -161,9 +161,38 @@ LIAR(attention_nan, query, prepare, launch_nan);
 LIAR(attention_forgets, query_appends, prepare, launch_at_start);
 LIAR(attention_starts, query, prepare, launch_at_start);
 
+static ord_status query_relu(const ord_kernel *kernel, const ord_node *node, ord_answer *answer) {
+  (void)kernel;
+  const ord_operand *in = &node->operand[0];
+  answer->phase_count = 1;
+  answer->chunk_limit[0] = 1;
+  answer->epilogue_served = 0;
+  if (in->rank == 3 && in->dim[0] == 1 && in->dim[1] == 1 && in->stride[2] == (int64_t)sizeof(float)) return ORD_OK;
+  snprintf(answer->reason, sizeof answer->reason, "found other than one token of dense numbers");
+  return ORD_NO;
+}
+
+static ord_status launch_relu(void *state, const ord_exec *exec, ord_plugin_error *err) {
+  (void)err;
+  const ord_node *node = state;
+  const float *in = exec->operand[0];
+  float *out = exec->operand[ord_node_output(node, 0)];
+  for (int64_t i = 0; i < node->operand[0].dim[2]; i++) out[i] = in[i] > 0 ? in[i] : 0;
+  return ORD_OK;
+}
+
+static const ord_kernel relu_single = {.struct_size = sizeof relu_single,
+                                       .priority = -100,
+                                       .name = "relu_single",
+                                       .op = "relu",
+                                       .query = query_relu,
+                                       .prepare = prepare,
+                                       .launch = launch_relu,
+                                       .retire = retire};
+
 static const ord_kernel *const kernels[] = {&attention_refuses, &attention_unprepared, &attention_fails,
                                             &attention_zeros,   &attention_nan,        &attention_forgets,
-                                            &attention_starts,  &attention_single};
+                                            &attention_starts,  &attention_single,     &relu_single};
 static const ord_plugin plugin = {
     .struct_size = sizeof plugin, .kernel_count = sizeof kernels / sizeof *kernels, .kernel = kernels};
 
