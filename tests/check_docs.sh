@@ -81,7 +81,8 @@ compare_output() {
 }
 
 # The page with what its commands print now. `./dev run` and `./dev plugin` stand for what they do once everything is
-# installed and built; the other verbs of dev are left as they are. Fails if a command does.
+# installed and built; the other verbs of dev are left as they are. Rows of kernel-test get more time. Fails if a
+# command does.
 run_commands() {
   awk -v build="$build" -v source="$source" -v here="$work/" -v cuda="$cuda" -v page="$1" '
     function run(command, shell, line, status) {
@@ -117,6 +118,7 @@ run_commands() {
       while (command ~ /\\$/ && (getline) > 0) { print; command = command "\n" $0 }
       sub(/^\.\/dev run$/, "build/bin/ordito generate models/andrea-nano.yaml", command)
       sub(/^\.\/dev plugin /, source "/cmake/plugin/build.sh ", command)
+      sub(/ordito kernel-test /, "ordito kernel-test --time-limit 3000 ", command) # of a slow build on a busy machine
       kept = command ~ /^\.\/dev/
       if (!kept) run(command)
     }
